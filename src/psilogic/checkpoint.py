@@ -47,7 +47,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
             differ from those of the parameters.
     """
     saved_groups = state_dict["param_groups"]
-    schemas = [group.get("schema", 0) for group in saved_groups]
+    schemas = [group.get("schema", 0) for group in saved_groups]  # other optimizers have none
     newest = max(schemas, default=SCHEMA)
     if newest > SCHEMA:
         raise ValueError(
@@ -56,7 +56,8 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     entries = {key: _entry(saved) for key, saved in state_dict["state"].items()}
     if any(group.get("schema") == FROM_ADAMW for group in saved_groups):
         entries = {key: _without_own_state(entry) for key, entry in entries.items()}
-    if all(schemas):
+    is_of_psilogic = all(schemas)
+    if is_of_psilogic:
         _check_shapes(entries, saved_groups, groups)
         if any(_saw_nothing(entry) for entry in entries.values()):
             log.warning(UNMARKED)
@@ -146,9 +147,11 @@ def _migrated_groups(
     saved_groups: Sequence[StateDict], groups: Sequence[StateDict], entries: Mapping[Any, StateDict]
 ) -> list[StateDict]:
     """The saved groups as groups of this version; what the user should know is logged once, not for each group."""
-    # There may be more saved groups than groups: torch refuses that later.
-    missing: list[StateDict] = [{}] * (len(saved_groups) - len(groups))
-    pairs = list(zip(saved_groups, [*groups, *missing], strict=False))
+    # There may be more saved groups than groups, or fewer: torch refuses that later.
+    pairs = []
+    for number, saved in enumerate(saved_groups):
+        mine = groups[number] if number < len(groups) else {}
+        pairs.append((saved, mine))
     notices: dict[str, None] = {}
     for saved, mine in pairs:
         notices.update(dict.fromkeys(_notices(saved, mine, entries)))
@@ -171,9 +174,10 @@ def _group(saved: Mapping[str, Any], mine: Mapping[str, Any], entries: Mapping[A
 
 
 def _published_detector(saved: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> StateDict:
-    """Signal and warm-up of a group of the published package, whose gn was relative to its average where it had one.
+    """The signal and the warm-up with which the published package trained a group.
 
-    Its automatic warm-up was not that of this version, and its rule changed with 0.4, which added `gamma_auto`.
+    The signal was relative where the state has an average of gn. The automatic warm-up had another rule than here;
+    version 0.4, which added `gamma_auto`, changed it.
     """
     relative = any("chaos_ref" in entries.get(key, {}) for key in saved["params"])
     signal = "relative" if relative else "raw"

@@ -1,7 +1,7 @@
-"""The load of a state dict by torch, which casts all of a state to its parameter's dtype, and copies whole groups.
+"""Loads a state dict by torch's own method, which casts a state to its parameter's dtype and copies whole groups.
 
-Torch is given what it must cast and copy. The rest is set afterwards: the detector's scalars, which have dtypes of
-their own, and numbers and words, which need no copies.
+Torch is given only what it must cast and copy. The rest is set afterwards: the detector's scalars, which have dtypes
+of their own, and numbers and words, which need no copies.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,20 +30,22 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
     migrated: StateDict = {}
 
     def prepare(_: Optimizer, loaded: StateDict) -> StateDict:
+        """Check the state dict before torch loads it, and return what torch must load."""
         migrated.update(migrate(loaded, optimizer.param_groups))
         groups = [{**optimizer.defaults, **group} for group in migrated["param_groups"]]
         for group in groups:
-            check_group(group, groups[:1])
+            check_group(group, groups[:1])  # also that it agrees with the first group
         migrated["param_groups"] = groups
         return for_torch(migrated)
 
     def complete(_: Optimizer) -> None:
+        """Set what torch did not load."""
         params = [p for group in optimizer.param_groups for p in group["params"]]
         saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
         restore_options(optimizer.param_groups, migrated["param_groups"])
         restore_scalars(params, saved_ids, migrated["state"], optimizer.state)
 
-    # After the caller's pre-hooks, which may return another dict, and before the caller's post-hooks.
+    # `prepare` runs after the caller's pre-hooks, which may return another dict, and `complete` before the post-hooks
     hooks = [
         optimizer.register_load_state_dict_pre_hook(prepare),
         optimizer.register_load_state_dict_post_hook(complete, prepend=True),
@@ -86,16 +88,20 @@ def restore_scalars(
     `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
     """
     for param, key in zip(params, saved_ids, strict=True):
-        entry = saved.get(key, {})
-        mine = state[param] if entry else {}
-        dtype_of_memory = detector_dtype(param)
+        entry = saved.get(key)
+        if not entry:
+            continue  # the parameter has taken no step
+        mine = state[param]
         for name in DETECTOR:
             value = entry.get(name)
             if value is None:
                 continue
-            is_clock = name == "chaos_start"
-            dtype = value.dtype if is_clock else dtype_of_memory
-            device = mine["step"].device if is_clock else param.device
+            if name == "chaos_start":  # a clock, which lies where the step count lies
+                dtype = value.dtype
+                device = mine["step"].device
+            else:
+                dtype = detector_dtype(param)
+                device = param.device
             if value.dtype != dtype or value.device != device:
                 value = value.detach().to(device=device, dtype=dtype)
             mine[name] = value

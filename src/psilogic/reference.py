@@ -44,9 +44,10 @@ def clip_adaptively(g: Tensor, theta: Tensor, h: Mapping[str, Any]) -> Tensor:
 
 
 def centralize(g: Tensor) -> Tensor:
-    """Gradient centralization (GC, Yong et al. 2020): the mean of each row becomes 0."""
+    """Gradient centralization (GC, Yong et al. 2020): the mean of each row becomes 0, if it is finite."""
     mean = g.mean(dim=tuple(range(1, g.ndim)), keepdim=True)
-    return g - mean.nan_to_num(0.0, 0.0, 0.0)
+    finite_mean = mean.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return g - finite_mean
 
 
 def step_(theta: Tensor, g: Tensor, gn: float, state: dict[str, Any], h: Mapping[str, Any]) -> Decided:

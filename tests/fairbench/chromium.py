@@ -11,8 +11,15 @@ from PIL import Image
 
 PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}
 ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 )
 PHONE = 390
 DESKTOP = 1280
@@ -60,7 +67,9 @@ def real(driver, small_study, monkeypatch):
 
 
 def hexadecimal(color):
-    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", color)[:3])
+    """A color as "#ff8000", from the browser's "rgb(255, 128, 0)"."""
+    red, green, blue, *_ = map(int, re.findall(r"\d+", color))
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def picture(browser, selector, number):
@@ -70,6 +79,7 @@ def picture(browser, selector, number):
 
 
 def show(driver, width, theme, forced_colors="none"):
+    """Open the page in a window of a width, with a theme, and wait until figures and tables have their buttons."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width <= PHONE}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     wanted = {"prefers-color-scheme": theme, "forced-colors": forced_colors}
@@ -77,8 +87,9 @@ def show(driver, width, theme, forced_colors="none"):
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": preferred})
     driver.get(driver.page)
     driver.execute_script(OPENED)
-    bare = "figure:not(:has(.tools)), [data-table]:not(:has(.tools button))"
-    wait_until(driver, f"!document.querySelector('{bare}')")  # what is in folds is prepared when they are open
+    without_buttons = "figure:not(:has(.tools)), [data-table]:not(:has(.tools button))"
+    # what stands in `details` gets its buttons when they are open
+    wait_until(driver, f"!document.querySelector('{without_buttons}')")
 
 
 def wait_until(browser, condition, *arguments):
@@ -91,6 +102,7 @@ CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "A
 
 
 def keys(browser, *names):
+    """Press keys, one after the other."""
     for name in names:
         event = {"type": "rawKeyDown", "key": name, "code": name}
         event["windowsVirtualKeyCode"] = CODES.get(name, ord(name[0]))
@@ -100,6 +112,7 @@ def keys(browser, *names):
 
 
 def mouse(browser, *moves):
+    """Send events of the mouse, each as "Moved", "Pressed" or "Released" at x and y."""
     for kind, x, y in moves:
         event = {"type": f"mouse{kind}", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
         if kind == "Moved":

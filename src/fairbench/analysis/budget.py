@@ -55,7 +55,9 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
     suite = results.study.suite
     resolved = results.study.optimizers[arm.optimizer]
     options = {**resolved.options, **resolved.arenas.get(arm.arena, {})}
-    searched = dict(arm.selected.extra) if arm.selected else {}
+    options_with_searched = dict(options)
+    if arm.selected:
+        options_with_searched.update(arm.selected.extra)
     # a preset sets options itself, so an option that the suite does not set may be on
     default = "by the preset" if resolved.factory in PRESETS else "none"
     sweep = _recorded(arm.sweep)
@@ -76,7 +78,7 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
         schedule=schedule(resolved.needs, *suite.schedule(arm.arena, arm.optimizer)),
-        decay=_decay(resolved.factory, {**options, **searched}, default),
+        decay=_decay(resolved.factory, options_with_searched, default),
         tuned=arm.tuned,
     )
 

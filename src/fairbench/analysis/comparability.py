@@ -15,9 +15,11 @@ class HashCheck:
     Attributes:
         stage: "sweep" or "final".
         trials: number of trials that are compared.
-        initial_weights: whether all had the initial weights of a process without an optimizer, or those of each other
-            where a training program makes them; None where one did not show them, as in the next two.
-        batches, noise: whether the batch orders and the noise of all trials agree that did not stop early.
+        initial_weights: whether all had the initial weights that a process without an optimizer made. Weights of a
+            training program are compared with each other.
+        batches, noise: whether the batch orders and the noise agree, in all trials that did not stop early.
+
+    The last three are None where a trial did not show its hash.
     """
 
     arena: str
@@ -99,14 +101,14 @@ class Mixture:
 def mixtures(analyses: Analyses) -> list[Mixture]:
     """The facts that differ, grouped by the comparisons that they concern."""
     results = analyses.results
-    mixed_facts: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
+    facts_of_comparisons: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
     for fact, values in results.environment.items():
-        if len(values) > 1:
-            mixed = _mixed(results, fact)
+        mixed = _mixed(results, fact)
+        if mixed:
             confounded = _confounded(results, fact, mixed)
-            mixed_facts.setdefault((mixed, confounded), {})[fact] = values
-    # a fact may differ only between arms that are not compared
-    return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in mixed_facts.items() if mixed]
+            facts = facts_of_comparisons.setdefault((mixed, confounded), {})
+            facts[fact] = values
+    return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in facts_of_comparisons.items()]
 
 
 def _mixed(results: Results, fact: str) -> Pairs:

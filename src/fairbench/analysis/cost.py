@@ -26,9 +26,9 @@ class Cost:
         step_ms: milliseconds of clipping, optimizer and schedule in a training step; all of them of a training program.
         train_ms: milliseconds of a training step, the sum of its phases.
         eval_s: seconds of the evaluation of a timing trial.
-        total_s: seconds of all the arm's trials but the timing, summed: what the study took, observation included.
-        data_on: kind of the device that holds the data; "cpu" with training on a GPU if they did not fit there,
-            "mixed" if only those of some trials did, "program" if a training program had them.
+        total_s: seconds of all trials of the arm that are not timing trials, with the observation of the mechanism.
+        data_on: kind of the device that holds the data; "program" if a training program had them. With training on a
+            GPU it is "cpu" if the data did not fit there, and "mixed" if they fitted in some trials only.
         peak_memory_mb: highest peak memory of a timing trial, in 10^6 bytes: on a GPU that of torch's tensors, on a CPU
             that of the whole process with its libraries.
     """
@@ -48,7 +48,7 @@ class Cost:
 
 
 def costs(analyses: Analyses) -> list[Cost]:
-    """The cost of every arm that has a trial. No other table would change if the study ran once more."""
+    """The cost of every arm that has a trial. Costs are measured: they change when the same study runs once more."""
     arm_costs = []
     for arm in analyses.results.arms:
         cost = _cost(arm)
@@ -89,8 +89,14 @@ def _cost(arm: ArmResults) -> Cost | None:
     if not trials and not timed:
         return None
     phases = {phase: _milliseconds(timed, phase) for phase in STEP_PHASES}
-    known = [milliseconds for milliseconds in phases.values() if milliseconds is not None]
-    data_on = {cost.data_on for cost in [*trials, *timed]}
+    train_ms = None
+    eval_s = None
+    peak_memory_mb = None
+    if timed:
+        train_ms = sum(milliseconds for milliseconds in phases.values() if milliseconds is not None)
+        eval_s = median(cost.seconds.eval for cost in timed)
+        peak_memory_mb = max(cost.peak_memory_bytes for cost in timed) / 1e6
+    devices = {cost.data_on for cost in [*trials, *timed]}
     return Cost(
         arena=arm.arena,
         optimizer=arm.optimizer,
@@ -99,11 +105,11 @@ def _cost(arm: ArmResults) -> Cost | None:
         forward_ms=phases["forward"],
         backward_ms=phases["backward"],
         step_ms=phases["step"],
-        train_ms=sum(known) if timed else None,
-        eval_s=median(cost.seconds.eval for cost in timed) if timed else None,
+        train_ms=train_ms,
+        eval_s=eval_s,
         total_s=sum(cost.seconds.total for cost in trials),
-        data_on=data_on.pop() if len(data_on) == 1 else "mixed",
-        peak_memory_mb=max(cost.peak_memory_bytes for cost in timed) / 1e6 if timed else None,
+        data_on=devices.pop() if len(devices) == 1 else "mixed",
+        peak_memory_mb=peak_memory_mb,
     )
 
 

@@ -38,16 +38,17 @@ class Forecast:
         seconds: of training and evaluation, one trial at a time, without trials that may be added.
         most_seconds: the same with all that may be added.
         disk: bytes of records, tables, figures and page, with all that may be added.
-        effect: the smallest difference that the test alone detects with 80% power at the strictest step of Holm's
-            correction, in standard deviations, see `minimum_detectable_effect`. A verdict can need more: it grants the
-            gain of a finer search, and must hold with other settings. A variance that comparisons share can need less.
-            None if alpha cannot be reached.
-        spread: this standard deviation of the primary metric: that of a pair's difference between two arms, or with
-            Welch's test that of an arm between seeds, pooled over what has records; None where nothing has.
-        trend: of an arena on a ladder, the smallest trend of a speed-up over size that the ladder finds with 90% power,
-            by the seeds that have records; None without a ladder, and while records do not determine its law.
-        trend_spread: the standard deviation between seeds with which it finds the suite's `trend_margin`, as a share of
-            what the loss falls when the steps double, for exponents of 0.35; None without a ladder.
+        effect: the smallest difference that the test detects with 80% power at the strictest step of Holm's
+            correction, in standard deviations, see `minimum_detectable_effect`. None if alpha cannot be reached.
+            A verdict can need a larger difference, since it allows for a finer search and must hold with other
+            settings. It can need a smaller one where comparisons share a variance.
+        spread: the standard deviation of the primary metric in which `effect` is measured. For the paired test it is
+            that of the differences of two arms, for Welch's test that of an arm between seeds. It is pooled over
+            the samples that have records; None where none has.
+        trend: the smallest trend of a speed-up over size that the arena's ladder finds with 90% power, by the seeds
+            that have records. None without a ladder, and while records do not determine its law.
+        trend_spread: the standard deviation between seeds at which the ladder finds the suite's `trend_margin`. It is
+            a share of the fall of the loss when the steps double, for exponents of 0.35. None without a ladder.
     """
 
     arena: str
@@ -64,7 +65,7 @@ class Forecast:
 
 
 def forecast(preflight: Preflight, lookup: Lookup) -> list[Forecast]:
-    """The forecast of each arena. Seeds that have a record already tell the spread."""
+    """The forecast of each arena. Its spread is estimated from the seeds that already have a record."""
     results = collect(preflight.study, lookup)
     trends = detectable_trends(results)
     forecasts = []
@@ -88,7 +89,8 @@ def _forecast(
     usual_seconds = sweep_trials * seconds["sweep"] + usual_finals * seconds["final"]
     sweep_bytes = _mean_trial_bytes(study, arena, "sweep")
     final_bytes = _mean_trial_bytes(study, arena, "final")
-    strictest = suite.alpha / max(len(suite.compared), 1)
+    strictest = suite.alpha / max(len(suite.compared), 1)  # of Holm's correction
+    level = design.shares[-1] * strictest  # of the last interim analysis, which has all seeds
     return Forecast(
         arena=arena,
         sweep_trials=sweep_trials,
@@ -97,7 +99,7 @@ def _forecast(
         seconds=usual_seconds,
         most_seconds=usual_seconds + (most_finals - usual_finals) * seconds["final"],
         disk=sweep_trials * sweep_bytes + most_finals * final_bytes + FIGURE_BYTES,
-        effect=minimum_detectable_effect(len(suite.final.seeds), design.shares[-1] * strictest, suite.final.test),
+        effect=minimum_detectable_effect(len(suite.final.seeds), level, suite.final.test),
         spread=_spread(results, arena),
         trend=trend,
         trend_spread=trend_spread,

@@ -235,7 +235,9 @@ def _collect_arm(
         seeds: the number of final seeds that the arm needs.
         timing: the planned timing trials.
     """
-    searched = study.suite.sweep.extra if arm.tuned else ()
+    searched: Iterable[str] = ()
+    if arm.tuned:
+        searched = study.suite.sweep.extra
 
     def runs(specs: Iterable[TrialSpec]) -> Iterator[Run]:
         """Each planned trial with its record."""
@@ -253,11 +255,11 @@ def _collect_arm(
             )
 
     with_records = arm.map(lambda specs: [*runs(specs)])
-    if not (arm.others or arm.selected or arm.diverged):
-        # the sweep is not complete, so no final trial can be planned yet
-        with_records = replace(
-            with_records, final=[_unknown_final(arm, seed) for seed in study.suite.final.seeds[:seeds]]
-        )
+    can_plan_finals = arm.others or arm.selected or arm.diverged
+    if not can_plan_finals:
+        # the sweep is not complete
+        unknown = [_unknown_final(arm, seed) for seed in study.suite.final.seeds[:seeds]]
+        with_records = replace(with_records, final=unknown)
     measured = [run for run in runs(timing) if run.result]
     return ArmResults(**vars(with_records), timing=measured)
 

@@ -49,13 +49,13 @@ class KnownRecords:
     def _first_read(self, spec: TrialSpec) -> Record | None:
         """The record on disk when this run first asks for it; None also for the failure of an earlier run."""
         stamp = self._store.stamp(spec.id)
-        record = self.new(spec)
+        record = self.read_now(spec)
         if record and record.status == "failed" and not record.is_damaged:
             self._earlier_failures[spec.id] = stamp
             return None
         return record
 
-    def new(self, spec: TrialSpec) -> Record | None:
+    def read_now(self, spec: TrialSpec) -> Record | None:
         """The record on disk now, unless it is the failure of an earlier run.
 
         The driver prints a message if the record is damaged.
@@ -176,7 +176,7 @@ class TrialLoop:
                 self._elsewhere[spec.id] = spec
                 continue
             self._elsewhere.pop(spec.id, None)
-            record = self.records.new(spec)
+            record = self.records.read_now(spec)
             if record is None:
                 return spec
             # another driver has completed the trial meanwhile

@@ -25,7 +25,7 @@ NAME = r"[\w.\-]*\w"
 def check_file(file: SuiteFile) -> None:
     """Raise `Wrong` for the first error in a suite file that makes further arenas."""
     if not (file.ladder or file.horizons or file.schedules or file.shock):
-        return  # it has the arenas of its suite, which `check_suite` checks
+        return  # it makes no further arenas; `check_suite` checks those that it has
     check_values(file)
     for name, arena in file.arenas.items():
         _check_arena(file, name, arena)
@@ -39,7 +39,8 @@ def check_file(file: SuiteFile) -> None:
     if len(set(file.schedules)) < len(file.schedules):
         raise Wrong(("schedules",), f"must name each schedule once, got {file.schedules}")
     if file.ladder and file.horizons:
-        raise Wrong(("horizons",), "a suite with a ladder has them there, as in [ladder.gpt]; leave them out here")
+        reason = "a suite with a ladder gives horizons with the ladder, as in [ladder.gpt]; leave them out here"
+        raise Wrong(("horizons",), reason)
     for name, shock in file.shock.items():
         kind = str(shock.get("kind"))
         check_known(("shock", name, "kind"), "shock for this arena", [kind], SHOCKS)
@@ -101,6 +102,7 @@ def _check_tuning_arena(path: KeyPath, suite: Suite, name: str) -> None:
 def _check_shock(path: KeyPath, shock: Mapping[str, Any]) -> None:
     """Raise `Wrong` for the first error in the options of a shock, whose kind is known."""
     options = SHOCKS[shock["kind"]].options
+    # "kind" and "at" are required, and have their types; "steps" has its default
     _check_options(path, shock, {"kind": str, "at": list[float], "steps": 1, **options})
     fractions = shock["at"]
     if not fractions or not all(0 <= fraction < 1 for fraction in fractions):
@@ -178,13 +180,13 @@ def _check_optimizer(suite: Suite, name: str, plan: OptimizerPlan) -> None:
     path = ("optimizers", name)
     schedules = _schedules_as_factor(suite)
     if plan.schedule is not None and schedules:
-        each = f"the suite trains every optimizer with each of its schedules ({', '.join(schedules)})"
-        raise Wrong((*path, "schedule"), f"does not go with that: {each}; leave one of the two out")
+        each = f"trains every optimizer with each of its schedules ({', '.join(schedules)})"
+        raise Wrong((*path, "schedule"), f"contradicts the suite, which {each}; leave one of the two out")
     if plan.lr is not None and plan.lr_scale is not None:
-        raise Wrong((*path, "lr_scale"), "scales searched rates, but with lr none is searched; leave one out")
+        raise Wrong((*path, "lr_scale"), "scales searched rates, but an optimizer with lr has none; leave one out")
     lr_scale, lr = rates_of(name, plan)
     Search(suite.sweep, lr_scale).check_rates((*path, "lr_scale"))
-    searched = ["lr"]
+    searched = ["lr"]  # a fixed rate is given outside `options` as well
     if lr is None:
         searched += suite.sweep.extra
     _check_not_searched((*path, "options"), name, plan.options, searched, lr)
@@ -212,12 +214,12 @@ def _check_not_searched(
         if key not in options:
             continue
         if lr is not None:
-            remedy = f"of {name} none is searched: give lr outside options"
+            reason = f"must stand outside options, as optimizers.{name}.lr, which fixes the rate; leave it out here"
         elif key == "lr":
-            remedy = f"leave it out, or fix the rate: optimizers.{name}.lr"
+            reason = f"is selected by the sweep; leave it out, or fix the rate: optimizers.{name}.lr"
         else:
-            remedy = "leave it out"
-        raise Wrong((*path, key), f"is selected by the sweep; {remedy}")
+            reason = "is selected by the sweep; leave it out"
+        raise Wrong((*path, key), reason)
 
 
 def check_resolved(path: KeyPath, sweep: Sweep, optimizer: ResolvedOptimizer) -> None:

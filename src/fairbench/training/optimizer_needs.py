@@ -1,6 +1,6 @@
-"""The work of the training loop for an optimizer that needs more than gradients and a step.
+"""What the training loop does for an optimizer that needs more than gradients and a step.
 
-The needs are the words of `fairbench.optimizers.needs.NEEDS`. The loop knows no optimizer by its name.
+The needs are the words of `fairbench.optimizers.needs.NEEDS`. The loop depends on no optimizer's name.
 """
 
 import warnings
@@ -75,12 +75,13 @@ class OptimizerNeeds:
                 self._parts += need.split(" then ")
             call = CALL.fullmatch(need)
             if call:
-                self._calls.append(Call(method=call[1], every=int(call[2]), with_gradients=bool(call[3])))
+                method, every, with_gradients = call.groups()
+                self._calls.append(Call(method=method, every=int(every), with_gradients=bool(with_gradients)))
         self._mode = ""
         self.steps = 0
         self._compile = training.compile
         self._optimizer = optimizer
-        if self._parts:  # the schedule warns if a step was never called
+        if self._parts:  # torch's schedule would warn that `step` was never called
             optimizer._opt_called = True  # type: ignore[attr-defined]
 
     @property

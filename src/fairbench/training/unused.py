@@ -17,23 +17,25 @@ from fairbench.common.imports import LIBRARIES
 
 KNOWN = {"torch", "psilogic", "fairbench", *LIBRARIES, *sys.stdlib_module_names}
 """Packages whose methods need not be called."""
+READ_BY_FAIRBENCH = ("mechanism", "quantities")
+"""Methods of an optimizer's mechanism, which fairbench calls."""
 Marks = Mapping[str, list[float]]
 """Numbers that change with the tensors of the state, for each key of the state."""
 
 
 def marks(optimizer: torch.optim.Optimizer) -> Marks:
-    """The sum and the norm of every floating-point tensor in the state, by key. This waits for the device."""
+    """The sums and norms of the tensors in the state that have several numbers, by key. This waits for the device."""
     marks_of_key: dict[str, list[float]] = {}
     for state in list(optimizer.state.values()):
         if not isinstance(state, Mapping):
             continue
         for key, value in state.items():
-            if _is_floating(value):
+            if _has_numbers(value):
                 marks_of_key.setdefault(str(key), []).extend(_sum_and_norm(value))
     return marks_of_key
 
 
-def _is_floating(value: Any) -> bool:
+def _has_numbers(value: Any) -> bool:
     """Whether a value is a dense tensor of several floating-point numbers."""
     if not isinstance(value, Tensor) or value.layout != torch.strided:
         return False
@@ -43,7 +45,8 @@ def _is_floating(value: Any) -> bool:
 def _sum_and_norm(tensor: Tensor) -> list[float]:
     """The sum and the norm of a tensor, in float32 or in its own wider dtype."""
     values = tensor.detach()
-    wide = torch.promote_types(tensor.dtype, torch.float32)  # no copy in float64: the peak of memory is measured
+    # not float64: that would need a copy of the tensor, and the peak of memory is measured
+    wide = torch.promote_types(tensor.dtype, torch.float32)
     total = values.sum(dtype=wide)
     norm = torch.linalg.vector_norm(values, dtype=wide)
     numbers: list[float] = torch.stack((total, norm)).tolist()
@@ -77,21 +80,27 @@ def _idle_states(first: Marks, last: Marks, steps: int) -> list[str]:
 def _idle_methods(optimizer: torch.optim.Optimizer, called: Collection[str]) -> list[str]:
     """The public methods of an optimizer's own classes that neither the loop nor other methods call, in words."""
     own_classes = [cls for cls in type(optimizer).__mro__ if cls.__module__.partition(".")[0] not in KNOWN]
+    own_classes.reverse()  # the methods of base classes come first
     methods: dict[str, None] = {}
-    used = {*called, "mechanism", "quantities", *dir(torch.optim.Optimizer)}
-    for cls in reversed(own_classes):
+    used = {*called, *READ_BY_FAIRBENCH, *dir(torch.optim.Optimizer)}
+    for cls in own_classes:
         for name, member in vars(cls).items():
             if inspect.isfunction(member):
                 methods[name] = None
-            getter = getattr(member, "fget", member)  # the function of a property
-            code = getattr(inspect.unwrap(getter), "__code__", None)
-            used.update(_names_in(code))
+            used.update(_names_in(_code_of(member)))
     return [f"{name}() is never called" for name in methods if not name.startswith("_") and name not in used]
 
 
+def _code_of(member: Any) -> Any:
+    """The code of a member of a class, if it is a function or a property; otherwise None."""
+    function = getattr(member, "fget", member)  # the function of a property
+    return getattr(inspect.unwrap(function), "__code__", None)
+
+
 def _names_in(code: Any) -> Iterator[str]:
-    """The names that code and the functions in it refer to."""
-    if isinstance(code, CodeType):
-        yield from code.co_names
-        for each in code.co_consts:
-            yield from _names_in(each)
+    """The names that code refers to, with those of the functions defined in it. None if it is no code."""
+    if not isinstance(code, CodeType):
+        return
+    yield from code.co_names
+    for constant in code.co_consts:
+        yield from _names_in(constant)  # the code of an inner function is a constant of the outer one

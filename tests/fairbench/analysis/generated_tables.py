@@ -177,8 +177,11 @@ def columns_of_statistics(rng: random.Random) -> Generated:
     """A row for each arm with columns for mean, standard deviation and number."""
     results = some_results(rng)
     metric, options = a_metric(rng)
-    before = rng.random() < 0.5
-    mean, std = (f"mean_{metric}", f"std_{metric}") if before else (f"{metric}_mean", f"{metric}_std")
+    form = "{metric}_{statistic}"
+    if rng.random() < 0.5:
+        form = "{statistic}_{metric}"
+    mean = form.format(statistic="mean", metric=metric)
+    std = form.format(statistic="std", metric=metric)
     rows: list[Mapping[str, Any]] = []
     for arena, arms in results.items():
         for optimizer, values in arms.items():
@@ -188,7 +191,9 @@ def columns_of_statistics(rng: random.Random) -> Generated:
                 "n": len(values),
             }
             rows.append({"dataset": arena, "optimizer": optimizer, **statistics})
-    columns = ["optimizer", mean, std, "n", *(["dataset"] if len(results) > 1 else [])]
+    columns = ["optimizer", mean, std, "n"]
+    if len(results) > 1:
+        columns.append("dataset")
     rng.shuffle(columns)
     return Generated("statistics", as_csv(rng, rows, columns), results, are_means=True, options=options)
 
@@ -202,8 +207,10 @@ def nested_json(rng: random.Random) -> Generated:
     for arena, arms in results.items():
         for optimizer, values in arms.items():
             leaf: Any = [*values.values()] if as_list else dict(values)
-            outer, inner = (optimizer, arena) if swapped else (arena, optimizer)
-            nested.setdefault(outer, {})[inner] = leaf
+            if swapped:
+                nested.setdefault(optimizer, {})[arena] = leaf
+            else:
+                nested.setdefault(arena, {})[optimizer] = leaf
     return Generated("nested JSON", json.dumps(nested), results, options={"better": "lower"})
 
 
@@ -256,9 +263,12 @@ def search(rng: random.Random) -> Generated:
 def variants(rng: random.Random) -> Generated:
     """Runs of two variants of each optimizer, told apart by a word or a size."""
     name = rng.choice(("schedule", "width", "batch_size", "augmentation", "variant_of_data"))
+    names = ("cosine", "linear")
+    if name in ("width", "batch_size"):
+        names = ("64", "128")
     rows: list[Mapping[str, Any]] = []
     for optimizer in rng.sample(OPTIMIZERS, 2):
-        for variant in ("64", "128") if name in ("width", "batch_size") else ("cosine", "linear"):
+        for variant in names:
             rows += [{"optimizer": optimizer, name: variant, "loss": rng.random()} for _ in range(3)]
     return Generated("variants", as_csv(rng, rows, ["optimizer", name, "loss"], shuffled=True), None)
 

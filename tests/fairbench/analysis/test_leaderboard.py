@@ -94,9 +94,9 @@ def test_times_are_ratios_to_the_reference_and_medians_over_arenas(judgement):
 
 def test_state_is_what_the_registry_knows(judgement):
     found = standings(judgement)
-    assert found["AdamW"].state == 2
+    assert found["AdamW"].state == 2  # numbers for each parameter
     assert found["SGD"].state == 1
-    assert found["PsiLogic"].state is None  # the fabricated study has it from a module that has none
+    assert found["PsiLogic"].state is None  # in the fabricated study its factory is not in the registry
 
 
 def test_two_optimizers_or_one_arena_have_no_leaderboard():

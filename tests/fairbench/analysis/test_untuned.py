@@ -46,14 +46,26 @@ def test_an_untuned_optimizer_runs_final_trials_only(untuned):
     assert (vit.sweep_trials, vit.final_trials) == (9, 12)
 
 
-def test_an_untuned_optimizer_is_marked(untuned):
-    records = Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92, 0.9])
-    analyses = analysed(untuned, records)
+@pytest.fixture(scope="module")
+def records(untuned):
+    """Records of the study with untuned optimizers, in which PsiLogic is best."""
+    return Scored(untuned, near(1e-3), PsiLogic=[0.9, 0.91, 0.92, 0.9])
+
+
+@pytest.fixture(scope="module")
+def analyses(untuned, records):
+    return analysed(untuned, records)
+
+
+def test_an_untuned_optimizer_is_marked_in_verdicts_and_audit(analyses):
     for c, name in zip(analyses.comparisons, ("AdamW", "Lion"), strict=True):
         assert c.statement == f"better (at learning rates that only short trials selected; {name} untuned)"
     flags = {flag.name: flag.evidence for flag in analyses.of(audit)}
     assert flags["untuned"] == "AdamW (lr 0.5), Lion (lr 1): final trials only."
     assert not {"rate at the edge", "unequal treatment", "incomplete"} & flags.keys()
+
+
+def test_an_untuned_optimizer_has_no_budget_for_a_search(analyses):
     spent = budgets(analyses)
     assert "Untuned, without any search: AdamW, Lion." in equality(spent)
     adamw, lion, _ = spent
@@ -61,6 +73,9 @@ def test_an_untuned_optimizer_is_marked(untuned):
     assert (lion.search, lion.settings) == ("untuned, at 1", 0)
     of_adamw = texts_of(rate_table(analyses.results).rows[0])
     assert of_adamw == ["vit", "AdamW", "0.5", "0.5", "–", "untuned: none was searched", "1", "0.5", "0.5"]
+
+
+def test_the_plan_and_the_status_name_untuned_optimizers(untuned, records):
     plan = plan_view(untuned, forecast(rehearsed(untuned), records), 2, history(untuned), Path("out"))
     shown = printed(status_table(arm_statuses(untuned, records)), plan)
     assert "untuned, without sweep trials: AdamW, Lion" in shown
@@ -84,7 +99,9 @@ def test_a_study_without_any_search():
 def test_an_untuned_optimizer_has_one_point_in_the_figure_of_rates():
     the_study = searching({"extra": DECAYS}, AdamW={"lr": 1.0}, Lion={"lr_scale": 0.1})
     records = Scored(the_study, near(1e-3), PsiLogic=[0.9, 0.91, 0.92])
-    assert len(drawn(the_study, records).parts[0].points) == 2 * 9 + 3
+    in_sweeps = 2 * 9  # PsiLogic and Lion
+    selected = 3  # one of each optimizer, AdamW's the only one that it has
+    assert len(drawn(the_study, records).parts[0].points) == in_sweeps + selected
     caption = rate_table(collect(the_study, records)).caption
     assert "3 rates from 0.0001 to 0.01, times the optimizer's lr_scale, each with weight_decay 0, 0.01, 0.1" in caption
 

@@ -171,7 +171,8 @@ def drawn_once(draw):
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory):
-    folder, suites = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("included") / "suites"
+    folder = tmp_path_factory.mktemp("user")
+    suites = tmp_path_factory.mktemp("included") / "suites"
     shutil.copytree(Path(fairbench.__file__).parent / "suites", suites)
     user = User(FOLLOWED, NOT_RUN, GUIDES)
     with pytest.MonkeyPatch.context() as patch:

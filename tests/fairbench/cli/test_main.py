@@ -225,7 +225,8 @@ def test_help_lists_and_the_status_load_no_heavy_library(tiny_run):
 
 
 def test_a_changed_plan_is_reported(tiny_run, tiny_folder, command, capsys):
-    suite, plan = tiny_folder / "tiny.toml", ["plan", "tiny.toml", "--output-dir", "out"]
+    suite = tiny_folder / "tiny.toml"
+    plan = ["plan", "tiny.toml", "--output-dir", "out"]
     assert main([*plan, "--device", "cpu"]) == 0
     shown, progress = capsys.readouterr()
     assert progress == "measuring vit with 2 optimizers\n"

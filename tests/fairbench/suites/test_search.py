@@ -160,7 +160,9 @@ def test_what_a_grid_tries_beyond_its_points():
     """One rate at a time, with every value: beyond the nearer end, of equally near ones the better."""
     grid = Search(sweep_of(budget=5, extra=DECAYS))
     first = grid.first()
-    lowest, middle, highest = first[0], first[4], first[6]
+    lowest = first[0]
+    middle = first[4]
+    highest = first[6]
     scores = dict.fromkeys(first, (1.0,))
     lower = grid.next({**scores, lowest: (0.0,)})
     assert rates(lower) == [1e-5, 1e-5, 1e-5]  # one for each decay

@@ -148,7 +148,9 @@ def test_an_edit_of_the_file_or_of_its_imports_changes_the_trials_and_a_copy_doe
         (folder / name).mkdir()
         monkeypatch.chdir(folder / name)
         for file, text in texts.items():
-            Path(file).write_text(text + "# edited\n" * (file == edited))
+            if file == edited:
+                text += "# edited\n"
+            Path(file).write_text(text)
         with monkeypatch.context() as process:  # modules of one process are not in another
             process.setattr(sys, "path", [*sys.path])
             for module in ("noisy_sine_py", "sine_helper", "sine_late"):

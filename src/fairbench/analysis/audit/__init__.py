@@ -34,8 +34,9 @@ def audit(case: Analyses) -> list[Flag]:
     """Every flag that a study raises, by severity, then in the order of `AUDIT_CHECKS`."""
     flags = []
     for check in AUDIT_CHECKS:
-        # if a check raises an arithmetic error, its flag says so
-        flag = attempted(partial(check.flag, case), partial(_not_judged, check))
+        make_flag = partial(check.flag, case)
+        flag_without_judgment = partial(_not_judged, check)  # where the check cannot compute with its numbers
+        flag = attempted(make_flag, flag_without_judgment)
         if flag.severity != "pass":
             flags.append(_worded(flag, case.suite.wording))
     return sorted(flags, key=_severity_rank)
@@ -47,7 +48,7 @@ def _worded(flag: Flag, wording: Wording) -> Flag:
 
 
 def _not_judged(check: Check[Analyses], reason: str) -> Flag:
-    """The flag in place of a check that raised an error, for the reason in words."""
+    """The flag of a check that raised an error, with the reason in words."""
     return Flag(
         name=check.name,
         severity="warn",

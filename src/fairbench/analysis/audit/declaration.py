@@ -10,7 +10,7 @@ from fairbench.study.history import Change, plan_digest
 from fairbench.suites.schema import RULES
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
-"""The largest difference between the clocks of two machines that is allowed for."""
+"""The clocks of two machines may differ by this."""
 
 
 @check("unknown plan", "fail", "Run the study again in a new directory, its plan frozen before the first final trial.")
@@ -80,18 +80,21 @@ def of_another_plan(case: Analyses) -> str:
     """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
     plans = case.history.plans
     first = case.history.declared
-    since = ""  # no record is written before an empty time
-    declared = "is unknown"
-    if first:
+    if first is None:
+        earliest = ""  # as text, no time comes before this
+        declared = "is unknown"
+    else:
         # plans before this one were replaced before any final trial
         plans = plans[plans.index(first) :]
-        since = (datetime.fromisoformat(first.declared) - CLOCK_TOLERANCE).isoformat()
+        earliest = (datetime.fromisoformat(first.declared) - CLOCK_TOLERANCE).isoformat()
         declared = f"was declared {first.declared}"
     known_digests = {plan_digest(plan.study) for plan in plans}
     dates = []
     for run in case.results.select(lambda run: run.stage == "final"):
         record = run.record
-        if record and record.plan and (record.plan not in known_digests or record.written < since):
+        if record is None or not record.plan:
+            continue
+        if record.plan not in known_digests or record.written < earliest:
             dates.append(record.written)
     if not dates:
         return ""

@@ -11,11 +11,11 @@ from fairbench.common.checks import check
 from fairbench.common.formatting import percent, plural, some
 
 LEAST_DRIFT = 0.02
-"""The largest share by which a step time may change without a remark, even if the margin is a smaller share."""
+"""A smaller change of a step time, as a share of it, is not reported, even if it is larger than the margin."""
 LEVEL = 0.01
-"""The p-value below which step times that rise or fall are taken for a drift."""
+"""A change of the step times is a drift if its p-value is below this."""
 UNEQUAL_LOAD = 0.5
-"""Mean numbers of cores that other processes used in two arms may differ by this without a remark."""
+"""Two arms may differ by this in the mean number of cores that other processes used."""
 FEWEST = 4
 """The fewest trials in which a drift can be seen."""
 
@@ -44,8 +44,10 @@ def drift(values: Sequence[float]) -> Drift:
     line = linear_regression(positions, values)
     r = correlation(positions, values)
     df = len(values) - 2
-    t = abs(r) * (df / max(1 - r * r, 1e-15)) ** 0.5
-    return Drift(line.intercept, line.intercept + line.slope * (len(values) - 1), p=2 * upper_tail(t, df))
+    unexplained = max(1 - r * r, 1e-15)  # not 0, for values on a line
+    t = abs(r) * (df / unexplained) ** 0.5
+    last = line.intercept + line.slope * (len(values) - 1)
+    return Drift(first=line.intercept, last=last, p=2 * upper_tail(t, df))
 
 
 @check("step time drifts", "warn", "Compare costs with `--timing`; run nothing else on the machine, and mind its heat.")
@@ -67,7 +69,7 @@ def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
     "throttled or loaded", "warn", "Run nothing else on the machine, give it less to do (`-j 1`), and mind its heat."
 )
 def unequal_load(case: Analyses) -> Iterator[tuple[str, str]]:
-    """Processors were throttled in final trials of a program, or other load differs between its arms."""
+    """Processors were throttled in final trials of a program, or the load of other processes differs between arms."""
     for arena in case.suite.arenas:
         loads = {}
         for arm in case.results.arms:
@@ -96,7 +98,7 @@ def _step_seconds(arm: ArmResults) -> list[float]:
 
 
 def _ended(run: Run) -> str:
-    """When the record of a trial was written."""
+    """When the record of a trial was written, as text; empty without a record."""
     return run.record.written if run.record else ""
 
 

@@ -17,7 +17,7 @@ from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, schedule
 
 CLIPPED_ALWAYS = 0.95
-"""Share of clipped steps from which clipping is the rule."""
+"""Clipping counts as constant if at least this share of the steps is clipped."""
 SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr", "variant")
 """Fields of an `OptimizerPlan` that are not a treatment which any optimizer could have.
 
@@ -126,7 +126,7 @@ def inactive_mechanism(case: Analyses) -> Iterator[tuple[str, str]]:
             yield mechanism.arena, f"{mechanism.optimizer} {mechanism.state}"
 
 
-@check("unused parts", "warn", "If its authors' loop calls more than step(), say so by `needs`, and run it again.")
+@check("unused parts", "warn", "If its authors' loop calls more than step(), declare it in `needs`, and run it again.")
 def unused_parts(case: Analyses) -> tuple[Severity, str]:
     """State of an optimizer never changed in final trials (warn), or a public method was never called (note)."""
     unused = []

@@ -1,7 +1,7 @@
 """What a finer search of the learning rate could still gain for an arm.
 
-Two optimizers that are equally good at their own best rates may differ at the tried ones, since one best rate lies on
-the grid and the other between two of its rates.
+Two optimizers that are equally good at their own best rates may differ at the tried ones. One best rate may lie on the
+grid, and the other between two of its rates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ class FinerSearch(NamedTuple):
     Attributes:
         lr: the best of the tried rates.
         vertex: by how much the vertex of the parabola through it is better.
-        third_differences: the third difference of the metric over four neighboring rates, by the place of the fourth:
-            -2 is two steps of the grid below the best rate. A parabola has none.
+        third_differences: the third difference of the metric over four neighboring rates, by the place of the fourth
+            rate. Place -2 is two steps of the grid below the best rate. The third difference of a parabola is 0.
         error: how far the true curve may lie from the parabola.
     """
 
@@ -41,8 +41,8 @@ def finer_search(arm: ArmResults, search: Search, metric: str, sign: float, seed
         vertex = b^2 / (4 a),    error = |third difference| / (9 sqrt(3))
 
     `lower` and `higher` say how much worse the validation metric is at the next lower and the next higher rate. The
-    error is the largest difference of a cubic curve through a fourth rate from the parabola. It is large where the
-    parabola does not fit, as in front of a rate at which trainings diverge.
+    error is the largest difference between the parabola and a cubic curve through a fourth rate. It is large where the
+    parabola does not fit, as next to a rate at which trainings diverge.
 
     Args:
         arm: an arm with its trials of stage 2.
@@ -80,21 +80,19 @@ def finer_search(arm: ArmResults, search: Search, metric: str, sign: float, seed
 
 
 def changes_of_gain(ours: FinerSearch | None, theirs: FinerSearch | None) -> tuple[float | None, float | None]:
-    """How much finer searches of two arms could change the gain of one over the other, in favor of each of them.
+    """How much finer searches of two arms could change the gain of one over the other: for ours, then for theirs.
 
     Both arms move to their vertices, so what both would gain cancels. Where both have the same best rate, the error is
-    that of the difference of their curves: what both curves have in common, such as a rate at which all diverge, moves
-    neither. None where it is unknown.
+    that of the difference of their curves. What both curves have in common, such as a rate at which all diverge, then
+    changes nothing. None where it is unknown.
     """
     if ours is None and theirs is None:
         return None, None
-    if ours is None or theirs is None:
-        known = ours or theirs
-        assert known is not None
-        change = known.vertex + known.error
-        if ours is None:
-            return None, change
-        return change, None
+    if ours is None:
+        assert theirs is not None
+        return None, theirs.vertex + theirs.error
+    if theirs is None:
+        return ours.vertex + ours.error, None
     our_error = ours.error
     their_error = theirs.error
     places = ours.third_differences.keys() & theirs.third_differences.keys()
@@ -133,7 +131,7 @@ def _shortfall(runs: Sequence[Run], best: Mapping[int, float], metric: str, sign
 
 
 def _beside_divergence(lr: float, lower: float | None, higher: float | None) -> FinerSearch | None:
-    """What a finer search could gain where trainings diverge at one neighbor, or at both: None stands for that.
+    """What a finer search could gain where trainings diverge at one neighbor; None where they diverge at both.
 
     Between the best rate and that neighbor the metric may get better as fast as on the other side.
     """
@@ -153,7 +151,10 @@ def _vertex(lower: float, higher: float) -> float:
 
 
 def _third_differences(lower: float, higher: float, shortfalls: Mapping[int, float | None]) -> dict[int, float]:
-    """The third difference of the four rates below and of those above, by the place of the fourth rate, if tried."""
+    """The third difference of four neighboring rates, by the place of the fourth rate, -2 or 2, if it was tried.
+
+    f(1) - 3 f(0) + 3 f(-1) - f(-2)    and    f(2) - 3 f(1) + 3 f(0) - f(-1),    with f(0) = 0
+    """
     differences = {}
     below = shortfalls.get(-2)
     if below is not None:

@@ -116,8 +116,7 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
     by_seed = our_scores(results, entry.arena, entry.metric, entry.optimizer)
     # an entry without a seed is a mean over all seeds
     ours = [value for seed, value in by_seed.items() if entry.seed in ("", str(seed))]
-    mean = fmean(ours) if ours else None
-    return ValueRow(
+    row = ValueRow(
         place=entry.place,
         arena=entry.arena,
         optimizer=entry.optimizer,
@@ -125,14 +124,23 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
         seed=entry.seed,
         published_mean=entry.number,
         published_std=std,
-        our_mean=mean,
+        our_mean=None,
         our_std=stdev(ours) if len(ours) > 1 else None,
         n=len(ours),
-        difference=None if mean is None else mean - float(entry.number),
-        inside=None if mean is None or std is None else is_inside(mean, entry.number, std),
+        difference=None,
+        inside=None,
         published_lr=lr,
         our_lr=our_lr,
         same_lr=None if lr is None or our_lr is None else is_same_rate(our_lr, lr),
+    )
+    if not ours:
+        return row
+    mean = fmean(ours)
+    return replace(
+        row,
+        our_mean=mean,
+        difference=mean - float(entry.number),
+        inside=None if std is None else is_inside(mean, entry.number, std),
     )
 
 

@@ -32,8 +32,8 @@ def reach(horizons: Array, curve: Array, values: Array) -> Reach:
 
         |mean(d(h))| <= t_(0.975, n-1) std(d(h)) / sqrt(n)
 
-    So it is right however the seeds of several horizons correlate, wide where the curve is flat, and open at an end of
-    the curve that is not ruled out. The horizon itself is that of the isotonic means.
+    So it is right however the seeds of several horizons correlate, and wide where the curve is flat. It is open at an
+    end of the curve that is not ruled out. The horizon itself is read from the isotonic means.
 
     Args:
         horizons: the horizons that were trained, rising, shape (K,), K at least 2.
@@ -54,8 +54,9 @@ def reach(horizons: Array, curve: Array, values: Array) -> Reach:
     gap = PchipInterpolator(trained, falling_means)(points) - values.mean()
     log_horizon = _crossing(points, gap)
     log_low = _crossing(points, mean - half_width)
-    # the upper limit is the first crossing from the other end
-    minus_log_high = _crossing(-points[::-1], (-mean - half_width)[::-1])
+    # the upper limit is the first crossing from the other end: seen from there, minus the upper bound falls
+    upper_bound = mean + half_width
+    minus_log_high = _crossing(-points[::-1], -upper_bound[::-1])
 
     speedup = None
     beyond = ""

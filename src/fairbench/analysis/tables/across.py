@@ -17,11 +17,11 @@ def over_arenas(arenas: Sequence[ArenaTable], pairs: Sequence[Pair], metric: str
 
     Empty unless each optimizer has one value in each arena, and the same values are better in all arenas.
 
-    Source of the warning: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, who
-    advises signed ranks, since the differences of unlike data sets have unlike scales.
+    Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets" (JMLR 2006), advises signed ranks instead,
+    since the differences of unlike data sets have unlike scales.
     """
     directions = {arena.direction for arena in arenas}
-    if len(directions) > 1 or not all(_are_single(arena) for arena in arenas):
+    if len(directions) > 1 or not all(_has_single_values(arena) for arena in arenas):
         return []
     values = [_values(arena) for arena in arenas]
     comparisons = []
@@ -46,8 +46,8 @@ def over_arenas(arenas: Sequence[ArenaTable], pairs: Sequence[Pair], metric: str
     return comparisons
 
 
-def _are_single(arena: ArenaTable) -> bool:
-    """Whether each optimizer has one value, and no summary of several."""
+def _has_single_values(arena: ArenaTable) -> bool:
+    """Whether each optimizer has one value, which is no summary of several."""
     return all(arm.size == 1 and arm.given is None for arm in arena.arms.values())
 
 

@@ -37,7 +37,7 @@ class ArenaTable:
 
 
 def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[ArenaTable]:
-    """The arenas that have any value, in the order of the table.
+    """The arenas that have any value, in the order of the table; all of them if none has one.
 
     Args:
         asked: the question of the user.
@@ -53,7 +53,7 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
     for arena, arena_readings in readings_of_arenas.items():
         if not any(_has_result(reading) for reading in arena_readings):
             empty.append(arena)
-    # a table without any value is judged: all its runs are lost
+    # in a table without any value no arena is skipped: all its runs are lost, and are judged so
     if 0 < len(empty) < len(readings_of_arenas):
         notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")
         for arena in empty:
@@ -76,7 +76,7 @@ def _has_result(reading: Reading) -> bool:
 
 
 def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str:
-    """The better values in an arena, "min" or "max": as the user says, or a column, or the name of the metric."""
+    """Which values are better in an arena, "min" or "max", by the user, a column or the name of the metric."""
     if asked.better:
         text = asked.better
         location = "--better"
@@ -98,14 +98,15 @@ def _margin(readings: Sequence[Reading], asked: Question) -> float | None:
     margin = asked.margin
     if margin is None:
         text, location = _common_text(readings, "margin")
-        margin = value_of(text, readings[0].sign)
+        decimal_sign = readings[0].sign
+        margin = value_of(text, decimal_sign)
     if margin is not None and not 0 < margin < math.inf:
         raise UsageError(f"{location}: the margin must be a positive number, got {text or margin}")
     return margin
 
 
 def _common_text(readings: Sequence[Reading], role: str) -> tuple[str, str]:
-    """The text of a role, which must be the same in all rows of an arena, and its location. Empty without the role."""
+    """The text of a role and its location. The text must be the same in all rows of an arena; empty without it."""
     locations_of_texts = grouped((reading.texts.get(role, "").casefold(), reading.location) for reading in readings)
     (text, locations), *others = locations_of_texts.items()
     if others:

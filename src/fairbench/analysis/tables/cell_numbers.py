@@ -58,13 +58,14 @@ def pair_of(text: str) -> tuple[str, str] | None:
 def why_no_deviation(text: str) -> str:
     """Why the number in the parentheses of a cell may be no standard deviation, in words; empty where it may be one.
 
-    A gain has a sign, a rank or the uncertainty of the last digit is a whole number, and a second result is as large as
+    A gain has a sign. A rank and the uncertainty of the last digit are whole numbers. A second result is as large as
     the first.
     """
     match = IN_PARENTHESES.fullmatch(words(text))
     if match is None:
         return ""
-    mean, second = match["mean"], match["second"]
+    mean = match["mean"]
+    second = match["second"]
     if second.startswith(("+", "-")):
         return "a sign in parentheses is that of a gain"
     if second.endswith("%") and not mean.endswith("%"):

@@ -38,14 +38,17 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     classes = _class_folders(splits["train"])
     _refuse_doubtful(folder, splits, classes)
 
-    labelled = {split: _labelled(folders_of, classes) for split, folders_of in splits.items()}
-    count = sum(len(rows) for rows in labelled.values())
     size = options["size"]
+    read_splits = {}
+    for split, folders_of in splits.items():
+        rows = _labelled(folders_of, classes)
+        read_splits[split] = ImageSplit(len(rows), partial(_decoded, rows, size))
+    count = sum(split.count for split in read_splits.values())
     return Images(
         shape=(3, size, size),
-        splits={split: ImageSplit(len(rows), partial(_decoded, rows, size)) for split, rows in labelled.items()},
+        splits=read_splits,
         classes=tuple(classes),
-        carved=tuple(split for split in SPLITS if split not in labelled),
+        carved=tuple(split for split in SPLITS if split not in read_splits),
         processing=f"{decoding_steps(0, size)}; of equal images only the first, those of test and val before train's",
         dropped={
             "files that are no images": len(files) - len(images),

@@ -67,13 +67,13 @@ class Heartbeat(Follower):
     def other_drivers(self) -> list[DriverStatus]:
         """The statuses of other live drivers that run trials.
 
-        Waits up to BEAT_WAIT seconds where a driver may be alive.
+        This waits while it is unknown whether a driver is alive, see `Liveness.wait_until_known`.
         """
         alive = self.liveness.wait_until_known(self.beat)
         return [status for status in alive if status.environment and status.token != self.status.token]
 
     def changed(self) -> None:
-        """Write the changed trials soon: within SHORTEST_BEAT seconds instead of BEAT."""
+        """Write the changed trials within SHORTEST_BEAT seconds instead of BEAT."""
         self._is_new = True
         self.beat()
 
@@ -84,7 +84,7 @@ class Heartbeat(Follower):
             self._write()
 
     def _write(self) -> None:
-        """Write the status with the present trials, and count it."""
+        """Write the status with the present trials and its number."""
         self._last_write = self._pace()
         self._is_new = False
         beat = self.status.beat + 1

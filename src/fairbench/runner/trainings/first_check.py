@@ -82,7 +82,8 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     if first.record is None:
         check.notices.append(f"{check.name}: it still ran after {LONGEST:.0f} s: how long a trial takes is not known")
         return check.result(start=first.seconds, step=0.0, measured=False, asked=first.asked)
-    start, step = first.seconds, 0.0
+    start = first.seconds
+    step = 0.0
     if check.is_first_of_suite:
         check.check_seeds(first)
         start, step = check.start_and_step(first)
@@ -278,10 +279,13 @@ class FirstCheck:
 
 def _nondeterminism(first: Run, again: Run, seed: int) -> str:
     """The notice on a program that reports other numbers for the same seed."""
-    (_, one), (_, other) = first.reported, again.reported
+    _, one = first.reported
+    _, other = again.reported
+    values = (one or {}).get("val", {})
+    other_values = (other or {}).get("val", {})
     parts = []
-    for name, value in (one or {}).get("val", {}).items():
-        other_value = (other or {}).get("val", {}).get(name, math.nan)
+    for name, value in values.items():
+        other_value = other_values.get(name, math.nan)
         parts.append(f"val/{name} {value:g} and {other_value:g}")
     numbers = f" ({', '.join(parts)} after {first.steps} steps)" if parts else ""
     return (

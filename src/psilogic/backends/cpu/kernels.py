@@ -198,6 +198,9 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         centered = work.sizes.have_rows
     elif clips:
         centered = array("q", [0]) * len(work.sizes.numels)
+    tau = group["chaos_tau"]
+    if group["adaptive_tau"]:
+        tau = group["tau_scale"]
     arguments = UpdateArguments(
         **_tensors(work),
         t=None,
@@ -222,7 +225,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         quantum_decay=group["quantum_decay"],
         T_max=group["gamma_T_max"],
         t_warm=t_warm(group),
-        tau=group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"],
+        tau=tau,
         adaptive=group["adaptive_tau"],
         pools=None if pools is None else array("q", pools),
         decisions=decisions,
