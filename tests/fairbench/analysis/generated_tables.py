@@ -291,9 +291,39 @@ def gains(rng: random.Random) -> Generated:
     return Generated("gains", as_csv(rng, rows, ["dataset", "AdamW", "SGD"]), None, options=options)
 
 
+def splits(rng: random.Random) -> Generated:
+    """A row for each split, of which only the first has the epoch."""
+    rows: list[Mapping[str, Any]] = []
+    for name in rng.sample(OPTIMIZERS, 2):
+        for split, epoch in (("dev", rng.randint(5, 50)), ("test-clean", ""), ("test-other", "")):
+            rows.append({"optimizer": name, "split": split, "epoch": epoch, "wer": rng.random()})
+    return Generated("splits", as_csv(rng, rows, ["optimizer", "split", "wer", "epoch"], shuffled=True), None)
+
+
+def components(rng: random.Random) -> Generated:
+    """Several rows of each seed, told apart by a word or a number that is no well-known setting."""
+    name, variants = rng.choice((("fusion", ("sum", "concat")), ("horizon", (96, 192)), ("n_bands", (1, 3))))
+    rows: list[Mapping[str, Any]] = []
+    for optimizer in rng.sample(OPTIMIZERS, 2):
+        for seed in range(3):
+            rows += [{"optimizer": optimizer, "seed": seed, name: one, "mse": rng.random()} for one in variants]
+    return Generated("components", as_csv(rng, rows, ["optimizer", name, "seed", "mse"], shuffled=True), None)
+
+
+def means_without_spread(rng: random.Random) -> Generated:
+    """Means with the numbers of their runs alone."""
+    rows: list[Mapping[str, Any]] = []
+    for optimizer in rng.sample(OPTIMIZERS, 3):
+        rows.append({"optimizer": optimizer, "loss_mean": rng.random(), "n_seeds": 5})
+    return Generated("means without spread", as_csv(rng, rows, ["optimizer", "loss_mean", "n_seeds"]), None)
+
+
 Maker = Callable[[random.Random], Generated]
 READABLE: tuple[Maker, ...] = (
     *(long_table, column_for_each_optimizer, column_for_each_seed, optimizers_by_data_sets, columns_of_statistics),
     *(nested_json, records_in_json),
 )
-REFUSED: tuple[Maker, ...] = (histories, search, variants, turned_metric, gains)
+REFUSED: tuple[Maker, ...] = (
+    *(histories, search, variants, turned_metric, gains),
+    *(splits, components, means_without_spread),
+)
