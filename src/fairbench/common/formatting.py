@@ -1,5 +1,6 @@
 """The text of numbers, durations, sizes and lists on pages, in files and on terminals. A dash stands for None."""
 
+import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
@@ -10,6 +11,8 @@ SHOWN = 4
 """The largest number of values that a list shows."""
 MOST_DECIMALS = 7
 """The most decimals of an end of an interval that lies near 0."""
+NEGATIVE = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
+"""The hyphen before a negative number, but not one in a name, a date or an exponent."""
 ALMOST_ALL = "over 99%"
 """The text of a share below 1 that would be rounded to 100%."""
 NONE = "–"
@@ -110,6 +113,11 @@ def signed(value: float | None) -> str:
 def _with_minus(text: str) -> str:
     """The text of a number with a minus in place of each hyphen."""
     return text.replace("-", "−")
+
+
+def with_minus_signs(text: str) -> str:
+    """A text with a minus in place of the hyphen before each negative number."""
+    return NEGATIVE.sub("−", text)
 
 
 def p_value(value: float | None) -> str:

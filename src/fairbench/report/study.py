@@ -16,6 +16,7 @@ from fairbench.common.reading import read_text
 from fairbench.report.document import Document
 from fairbench.report.fields import purpose
 from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
+from fairbench.report.figures.glyphs import tell_what_is_replaced
 from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import ArmStyles, styles_of
 from fairbench.report.page import render_page
@@ -179,6 +180,7 @@ def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawi
             if output.figure:
                 draw[output.name] = output.figure
     names = [name] if name else [*draw]  # without a name, all
+    tell_what_is_replaced((*analyses.suite.optimizers, *analyses.suite.arenas))
     drawings = []
     with figure_options(*size):
         styles = styles_of(analyses.suite)

@@ -40,3 +40,26 @@ def test_arms_and_phases_are_told_apart_by_everyone(kind, least_contrast, is_dar
     for vision in MATRICES:
         for one, other in combinations(colors, 2):
             assert ciede2000(seen(one, vision), seen(other, vision)) >= 12
+
+
+def test_the_grid_and_the_margin_are_seen():
+    for role in ("grid", "margin"):
+        color = COLORS[role]
+        assert contrast(color.light, COLORS["paper"].light) >= 1.5
+        assert contrast(color.dark, COLORS["paper"].dark) >= 1.5
+
+
+def test_no_arm_outshines_the_others_on_a_dark_page():
+    lightness = [seen(color.dark, "normal")[0] for role, color in COLORS.items() if role.startswith("arm-")]
+    assert max(lightness) - min(lightness) <= 21
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("vision", MATRICES)
+def test_a_gain_is_told_from_a_loss_by_everyone_and_its_text_is_read(vision, theme):
+    for level in (1, 2, 3):
+        gain = getattr(COLORS[f"better-{level}"], theme)
+        loss = getattr(COLORS[f"worse-{level}"], theme)
+        assert ciede2000(seen(gain, vision), seen(loss, vision)) >= 8
+        for color in (gain, loss):
+            assert contrast(color, getattr(COLORS["ink"], theme)) >= 4.5

@@ -12,6 +12,7 @@ from fairbench.common.formatting import (
     mean_and_deviation,
     percent,
     rate,
+    with_minus_signs,
 )
 
 
@@ -121,3 +122,9 @@ def test_levels_of_intervals():
     assert interval_name([1 - 0.05 / 12, None, 0.95]) == "95% to 99.6% interval"
     assert interval_name([0.95, 0.95]) == "95% interval"
     assert interval_name([None]) == "interval"
+
+
+def test_negative_numbers_in_a_text_have_a_minus():
+    text = "gains -0.161 more, -.5 [-2, -1]; 2026-11-30, 1e-08, lr_-3, x-1 and --timing"
+    expected = "gains −0.161 more, −.5 [−2, −1]; 2026-11-30, 1e-08, lr_-3, x-1 and --timing"
+    assert with_minus_signs(text) == expected

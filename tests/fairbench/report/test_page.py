@@ -166,7 +166,7 @@ def drawn_in(group, namespace):
     for parent in list(group.iter()):
         for defs in parent.findall(f"{namespace}defs"):
             parent.remove(defs)
-    paths = [element.get("d").split() for element in group.iter(f"{namespace}path")]
+    paths = [element.get("d", "").split() for element in group.iter(f"{namespace}path")]
     texts = [(element.text or "").strip() for element in group.iter(f"{namespace}text")]
     marks = [(use.get("x"), use.get("y")) for use in group.iter(f"{namespace}use")]
     return paths, texts, marks
@@ -185,6 +185,14 @@ def test_every_value_stands_at_its_mark(text):
     assert said["AdamW, rate 0.001: 0.5075, 4 seeds, selected"] == 1
     assert said["AdamW, rate 0.01: diverged"] == 1
     assert len(panels) > 8
+
+
+def test_text_of_figures_has_ten_pixels_on_a_phone(text):
+    """There a panel, which is 360 wide, has 360 pixels."""
+    sizes = re.findall(r'font-size="([\d.]+)px"', text)
+    assert len(sizes) > 100
+    assert min(map(float, sizes)) >= 10
+    assert 'viewBox="0 0 360 ' in text
 
 
 def marks_by_arm(svg):
@@ -209,7 +217,7 @@ def test_figures_have_their_colors_under_every_policy(text, page):
     role_of = {color.light: role for role, color in COLORS.items()}
     roles = {role_of[color] for color in used - {None, "none"}}
     assert page.styles == []
-    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "rule", "phase-step"} <= roles
+    assert {"arm-orange", "arm-blue", "arm-plum", "ink", "soft", "grid", "phase-step"} <= roles
     for role, color in COLORS.items():
         assert f'[fill="{color.light}"] {{ fill: var(--{role}); }}' in text
 

@@ -29,7 +29,15 @@ from fairbench.study.resolved_suite import ResolvedSuite
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
 TABLES = {f"{name}.csv" for name in ALWAYS}
 DATA = {"records.parquet", "datapackage.json"}
-FIGURES = ("leaderboard", "learning_curves", "lr_sensitivity", "mechanism", "step_time", "training_loss")
+FIGURES = (
+    "leaderboard",
+    "learning_curves",
+    "learning_gains",
+    "lr_sensitivity",
+    "mechanism",
+    "step_time",
+    "training_loss",
+)
 LATEX = (
     "main",
     "audit",

@@ -205,6 +205,14 @@ def test_in_latex(text, source):
     assert escape(text) == source
 
 
+def test_a_line_may_end_at_each_code_point_and_the_column_has_space_for_it():
+    view = TableView("x", caption="", columns=[TextColumn("A", str)], rows=[[Cell("优化 AdamW")]])
+    text = to_latex(view)
+    assert r"\texttt{U+4F18}\allowbreak{}\texttt{U+5316} AdamW" in text
+    width = float(re.search(r"p\{([\d.]+)em\}", text)[1])
+    assert width >= 6 * 0.525  # the width of six letters of \texttt
+
+
 SIGNIFICANT = Comparison(
     "vit", "accuracy", "max", "PsiLogic", "AdamW", gain=0.9, p=1e-9, p_holm=1e-9, ci_low=0.8, ci_high=1.0
 )

@@ -23,10 +23,12 @@ from xml.sax.saxutils import escape
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.fitting import fit_text
+from fairbench.report.figures.glyphs import USUAL, families
 from fairbench.report.figures.panel import Box, Panel, label_ends
 from fairbench.report.figures.text import (
     LABEL_SIZE,
@@ -44,7 +46,7 @@ from fairbench.report.figures.text import (
 from fairbench.suites.schema import Suite
 
 TEXT_STYLE = {
-    "font.family": ["DejaVu Sans", "sans-serif"],  # the first comes with matplotlib; SVGs name the second too
+    "font.family": [USUAL, "sans-serif"],  # SVGs name the second too
     "text.color": LIGHT["ink"],
     "text.parse_math": False,  # a dollar sign is one
     "svg.hashsalt": "fairbench",
@@ -57,6 +59,7 @@ AXES_STYLE = {
     "axes.titlepad": 10,
     "axes.titley": 1.0,  # skips the search for ticks above the panel
     "axes.labelcolor": LIGHT["soft"],
+    "axes.labelpad": 2.0,
     "axes.formatter.limits": (-4, 5),  # longer numbers have no space
     "axes.edgecolor": LIGHT["edge"],
     "axes.facecolor": LIGHT["paper"],
@@ -67,7 +70,7 @@ AXES_STYLE = {
 }
 OTHER_STYLE = {
     "figure.facecolor": LIGHT["paper"],
-    "grid.color": LIGHT["rule"],
+    "grid.color": LIGHT["grid"],
     "grid.linewidth": 0.8,
     "xtick.color": LIGHT["soft"],
     "ytick.color": LIGHT["soft"],
@@ -76,7 +79,7 @@ OTHER_STYLE = {
 STYLE: dict[Any, Any] = {**TEXT_STYLE, **AXES_STYLE, **OTHER_STYLE}
 
 TOP = 0.45
-BOTTOM = 0.65
+BOTTOM = 0.72
 """Sizes in inches, so that text has the same space in a figure of any number of panels."""
 
 TITLE_LINE = 0.19
@@ -107,6 +110,7 @@ class Drawing:
         figure: the figure of matplotlib.
         size: the width and the text size with which it was drawn, see `figure_options`.
         parts: the panels of the figure.
+        axis: the label of an axis that all panels share, if they do not have it themselves.
     """
 
     name: str
@@ -115,6 +119,7 @@ class Drawing:
     figure: Figure
     size: tuple[float, float]
     parts: list[Panel]
+    axis: str = ""
 
     @cached_property
     def svg(self) -> str:
@@ -267,14 +272,18 @@ def _in_points(inches: float) -> float:
     return round(POINTS_PER_INCH * inches, 2)
 
 
-def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str) -> Drawing:
-    """Make the text of a figure fit, and return the finished figure."""
+def finished(
+    figure: Figure, by_arena: Mapping[str, Panel], name: str, title: str, caption: str, axis: str = ""
+) -> Drawing:
+    """Make the text of a figure fit, and return the finished figure. `axis` is the label that all panels share."""
     for panel in by_arena.values():
         label_ends(panel)
         if not panel.columns:  # the drawing function has not named them
             panel.columns = _labels_of_axes(panel)
         fit_text(panel)
         panel.finish()
+    for text in figure.findobj(Text):
+        text.set_fontfamily(families(text.get_text()))
     width, _ = matplotlib.rcParams["figure.figsize"]
     return Drawing(
         name=name,
@@ -283,6 +292,7 @@ def finished(figure: Figure, by_arena: Mapping[str, Panel], name: str, title: st
         figure=figure,
         size=(width, matplotlib.rcParams["font.size"]),
         parts=[*by_arena.values()],
+        axis=axis,
     )
 
 
@@ -300,13 +310,6 @@ def not_drawn(name: str, reason: str) -> Drawing:
     message = f"This figure cannot be drawn: {reason}."
     figure.text(0.02, 0.5, message)
     return finished(figure, {}, name, title=name, caption=message)
-
-
-def over_seeds(suite: Suite) -> str:
-    """The meaning of a value of an arm in a caption: a mean over seeds, or the value of one seed."""
-    if len(suite.final.seeds) == 1:
-        return "one final seed"
-    return "mean over the final seeds"
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:

@@ -10,6 +10,8 @@ from fairbench.report.figures.text import LABEL_SIZE, TICK_SIZE, fit_ticks, in_l
 
 EDGE = 2
 """The points between a label and the edge of its panel."""
+EVEN = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""The shares of the space that even lines may take, in the order in which they are tried."""
 MOST_LINES = 3
 """The most lines below the x axis."""
 
@@ -43,7 +45,17 @@ def fit_text(panel: Panel) -> None:
     lines = axes.get_xlabel().split("\n")
     most_lines = MOST_LINES - len(lines)
     axes.set_xlabel("\n".join(in_lines(line, width, LABEL_SIZE, most=most_lines) for line in lines))
-    axes.set_ylabel(in_lines(axes.get_ylabel(), height, LABEL_SIZE))
+    axes.set_ylabel(_in_even_lines(axes.get_ylabel(), height))
+
+
+def _in_even_lines(label: str, width: float) -> str:
+    """A label in as few lines as `in_lines` needs, which are about equally long."""
+    lines = in_lines(label, width, LABEL_SIZE)
+    for share in EVEN:
+        narrower = in_lines(label, share * width, LABEL_SIZE)
+        if narrower.replace("\n", " ") == label and narrower.count("\n") == lines.count("\n"):
+            return narrower
+    return lines
 
 
 def _room(start: float, size: float, whole: float, beyond: float) -> float:

@@ -2,27 +2,35 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.common.formatting import interval
-from fairbench.report.figures.canvas import BOTTOM, TOP, Drawing, finished, panels
+from fairbench.report.figures.canvas import TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
-from fairbench.report.figures.labels import name_rows, width_for
+from fairbench.report.figures.labels import common_label, draw_common, height_of_common, name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text import thin_ticks
+from fairbench.report.figures.text import LABEL_SIZE, thin_ticks
 
 ROW = 0.3
 """The height in inches of a row."""
+TICKS = 0.35
+"""The inches below the rows, for the ticks."""
+SINGLE: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markeredgewidth": 0, "alpha": 0.6}
+BELOW = 0.32
+"""How far below its row a point of a single seed is, as a share of the row."""
 MOST_LEFT = 2.9
 """The most inches at the left of a panel for the labels of its rows."""
 
 
 class Interval(NamedTuple):
-    """A row with a value, and with its interval, if it has one. Unless `sure`, the marker of the value is empty."""
+    """A row with a value, and with its interval, if it has one. Unless `sure`, the marker of the value is empty.
+
+    `singles` are the values of single seeds, of which the value is the mean.
+    """
 
     label: str
     name: str
@@ -31,6 +39,7 @@ class Interval(NamedTuple):
     low: float | None
     high: float | None
     sure: bool = True
+    singles: Sequence[float] = ()
 
 
 def draw_intervals(
@@ -49,7 +58,7 @@ def draw_intervals(
         rows: the rows of each panel.
         name: the name of the figure.
         title: the title of the figure.
-        axis: the label of the x axis.
+        axis: the label of the x axis, once below all panels.
         caption: the caption of the figure.
         row_height: the height of a row in inches.
         margins: a margin for each panel that is drawn as a band; None for no bands.
@@ -64,28 +73,34 @@ def draw_intervals(
     for arena_rows in rows.values():
         labels += [row.label for row in arena_rows]
     most_rows = max(len(arena_rows) for arena_rows in rows.values())
+    label = common_label(axis, number_of_panels=len(rows))
     figure, by_arena = panels(
         titles={arena: arena for arena in rows},
-        height=TOP + BOTTOM + row_height * most_rows,
+        height=TOP + TICKS + row_height * most_rows,
         left=min(MOST_LEFT, width_for(labels)),
+        bottom=TICKS,
+        legend=height_of_common(label),
     )
+    draw_common(figure, label)
     for arena, panel in by_arena.items():
-        panel.axes.set_xlabel(axis)
         panel.columns = (axis, "low", "high")
         panel.axes.axvline(0, color=LIGHT["edge"], linewidth=1)
         for place, row in enumerate(rows[arena]):
             _draw_row(panel, place, row)
-        name_rows(panel, [(row.label, row.style) for row in rows[arena]], size=9)
+        name_rows(panel, [(row.label, row.style) for row in rows[arena]], size=LABEL_SIZE)
         if margins:
             _draw_margin(panel.axes, margins[arena])
         if reverse:
             panel.axes.invert_xaxis()
-    return finished(figure, by_arena, name, title, caption)
+    return finished(figure, by_arena, name, title, caption, axis)
 
 
 def _draw_row(panel: Panel, place: int, row: Interval) -> None:
-    """Draw a row of a panel: the interval as a line, and the value as a marker on the line."""
+    """Draw a row of a panel: the interval as a line, the value as a marker on the line, and single seeds below."""
     style = row.style
+    if row.singles:
+        places = [place + BELOW] * len(row.singles)
+        mark(panel, style, *panel.axes.plot(row.singles, places, color=style.color, **SINGLE))
     line = [row.value]
     if row.low is not None and row.high is not None:
         line = [row.low, row.value, row.high]

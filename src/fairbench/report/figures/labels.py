@@ -6,9 +6,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fairbench.report.figures.canvas import BOTTOM, TOP, panels
+from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.panel import LABEL_HEIGHT, MOST_LABELS, WIDE, Panel, mark, moved
 from fairbench.report.figures.style import ArmStyle
-from fairbench.report.figures.text import POINTS_PER_INCH, RIGHT, columns, figure_width, panel_width, scale, text_width
+from fairbench.report.figures.text import (
+    LABEL_SIZE,
+    POINTS_PER_INCH,
+    RIGHT,
+    columns,
+    figure_width,
+    in_lines,
+    panel_width,
+    scale,
+    text_width,
+)
 
 LEGEND_SIZE = 8
 LEGEND_COLUMNS = 5
@@ -77,6 +88,31 @@ def _sample(style: ArmStyle) -> Line2D:
         marker=style.marker,
         markersize=4,
         label=style.label,
+    )
+
+
+def common_label(axis: str, number_of_panels: int) -> str:
+    """The label of an axis that all panels of a figure share, in lines that fit below them."""
+    in_row = min(number_of_panels, columns())
+    return in_lines(axis, POINTS_PER_INCH * in_row * panel_width(), LABEL_SIZE)
+
+
+def height_of_common(label: str) -> float:
+    """The height in inches of a label below all panels."""
+    return LABEL_HEIGHT * (label.count("\n") + 2)
+
+
+def draw_common(figure: Figure, label: str) -> None:
+    """Write a label in the middle below all panels."""
+    _, inches = figure.get_size_inches()
+    figure.text(
+        0.5,
+        LABEL_HEIGHT * scale() / inches,
+        label,
+        fontsize=LABEL_SIZE * scale(),
+        color=LIGHT["soft"],
+        ha="center",
+        va="bottom",
     )
 
 

@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.seed_gains import final_gains
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.formatting import interval_name
+from fairbench.common.grouping import grouped
 from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.gain_map import draw_gain_map
 from fairbench.report.figures.intervals import Interval, draw_intervals
-from fairbench.report.figures.panel import LABEL_HEIGHT
 from fairbench.report.figures.style import ArmStyle, ArmStyles, short_names
 
+ROW_HEIGHT = 0.26
+"""The height of a row in inches."""
 MOST_IN_ORDER = 8
 """The most rows of a panel that keep their order."""
 
@@ -58,24 +62,44 @@ class Gains:
                 panel_rows.sort(key=lambda row: -row.value)
         return rows
 
-    def _name(self, comparison: Comparison) -> str:
+    def name(self, comparison: Comparison) -> str:
         """The arm of a comparison that varies in the figure, and names a row or a panel."""
         return comparison.baseline if self.has_one_optimizer else comparison.optimizer
 
     def _style(self, comparison: Comparison) -> ArmStyle:
         """The style of the arm that names a row or a panel."""
-        return self.styles[self._name(comparison)]
+        return self.styles[self.name(comparison)]
 
     def _row_of_arm(self, comparison: Comparison, label: str) -> Interval:
         """The row of an arena in the panel of an arm. Its gain is in units of the arena's margin."""
         margin = self.analyses.suite.arenas[comparison.arena].margin
-        name = f"{self._name(comparison)}, {comparison.arena}, in margins"
-        return _row(comparison, label, name, style=self._style(comparison), unit=margin)
+        name = f"{self.name(comparison)}, {comparison.arena}, in margins"
+        return self._row(comparison, label, name, unit=margin)
+
+    def _row(self, comparison: Comparison, label: str, name: str, unit: float) -> Interval:
+        """The row of a comparison, with its gain divided by a unit."""
+        assert comparison.gain is not None
+        low = None
+        high = None
+        # if the values are identical seed by seed, an interval between seeds would say something else
+        is_same = comparison.verdict in ("identical", "identical values")
+        if not is_same and comparison.ci_low is not None and comparison.ci_high is not None:
+            low = comparison.ci_low / unit
+            high = comparison.ci_high / unit
+        return Interval(
+            label=label,
+            name=name,
+            style=self._style(comparison),
+            value=comparison.gain / unit,
+            low=low,
+            high=high,
+            sure=comparison.verdict in ("better", "worse"),
+            singles=[gain / unit for gain in final_gains(self.analyses.results, comparison)],
+        )
 
     def _row_of_arena(self, comparison: Comparison) -> Interval:
         """The row of an arm in the panel of an arena."""
-        style = self._style(comparison)
-        return _row(comparison, style.label, self._name(comparison), style=style, unit=1.0)
+        return self._row(comparison, self._style(comparison).label, self.name(comparison), unit=1.0)
 
     def margins(self, panels: Mapping[str, object]) -> dict[str, float]:
         """The margin of each panel."""
@@ -93,6 +117,21 @@ class Gains:
         unit = ", in margins" if self.by_arm else ""
         return f"gain {whose}{unit} (right is better)"
 
+    def map_title(self) -> str:
+        """The title of a map of the gains."""
+        if self.has_one_optimizer:
+            return f"Gain of {self.first_optimizer} over each"
+        return f"Gain over {self.first_baseline}"
+
+    def map_caption(self) -> str:
+        """The caption of a map of the gains."""
+        return (
+            f"{self.map_title()} on the test split, mean over the seeds, positive where the optimizer is "
+            "better; the largest mean gain in margins first. ▲ better, ▼ worse, = equivalent, ? not decided. Only "
+            "decided cells have a color: darker from 3 and from 10 margins on. Arms of which a seed diverged are left "
+            "out. The intervals are in the table of verdicts."
+        )
+
     def caption(self) -> str:
         """The caption of the figure."""
         if self.has_one_optimizer:
@@ -103,10 +142,25 @@ class Gains:
         interval = interval_name(c.ci_level for c in self.comparisons)
         return (
             f"The gain of {whose} on the test split, to the right where the optimizer is better{unit}. Mean over the "
-            f"seeds with the {interval} that decides the verdict. Filled: the verdict is "
+            f"seeds with the {interval} that decides the verdict. Small points: single seeds. Filled: the verdict is "
             "better or worse. The band is the margin, within which differences do not matter; beyond it the axis is "
             "logarithmic. Arms of which a seed diverged are left out."
         )
+
+
+def shown_gains(analyses: Analyses) -> tuple[list[Comparison], bool]:
+    """The comparisons that figures of gains show, and whether one optimizer is compared.
+
+    If one optimizer is compared, it is compared with each baseline, otherwise each optimizer with the first baseline.
+    """
+    optimizers, baselines = analyses.suite.sides
+    has_one_optimizer = len(optimizers) == 1
+    shown = []
+    for comparison in analyses.comparisons:
+        is_first = has_one_optimizer or comparison.baseline == baselines[0]
+        if comparison.gain is not None and is_first:
+            shown.append(comparison)
+    return shown, has_one_optimizer
 
 
 def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -115,19 +169,16 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     If one optimizer is compared, its gain over each baseline is shown, otherwise the gain of each optimizer over the
     first baseline.
     """
-    optimizers, baselines = analyses.suite.sides
-    has_one_optimizer = len(optimizers) == 1
-    shown = [
-        comparison
-        for comparison in analyses.comparisons
-        if comparison.gain is not None and (has_one_optimizer or comparison.baseline == baselines[0])
-    ]
+    shown, has_one_optimizer = shown_gains(analyses)
     if not shown:
         return None
     arms = {comparison.pair[1:] for comparison in shown}
     arenas = {comparison.arena for comparison in shown}
     by_arm = 2 * len(arms) <= len(arenas)  # few panels with many rows are easier to read
     gains = Gains(analyses, styles, shown, has_one_optimizer=has_one_optimizer, by_arm=by_arm)
+    if len(arms) > MOST_IN_ORDER and len(arenas) > 1 and not by_arm:
+        by_name = grouped((gains.name(comparison), comparison) for comparison in shown)
+        return draw_gain_map(by_name, styles, gains.map_title(), gains.map_caption())
     rows = gains.rows()
     return draw_intervals(
         rows,
@@ -135,27 +186,6 @@ def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         title="Gains",
         axis=gains.axis(),
         caption=gains.caption(),
-        row_height=LABEL_HEIGHT,
+        row_height=ROW_HEIGHT,
         margins=gains.margins(rows),
-    )
-
-
-def _row(comparison: Comparison, label: str, name: str, style: ArmStyle, unit: float) -> Interval:
-    """The row of a comparison, with its gain divided by a unit."""
-    assert comparison.gain is not None
-    low = None
-    high = None
-    # if the values are identical seed by seed, an interval between seeds would say something else
-    is_same = comparison.verdict in ("identical", "identical values")
-    if not is_same and comparison.ci_low is not None and comparison.ci_high is not None:
-        low = comparison.ci_low / unit
-        high = comparison.ci_high / unit
-    return Interval(
-        label=label,
-        name=name,
-        style=style,
-        value=comparison.gain / unit,
-        low=low,
-        high=high,
-        sure=comparison.verdict in ("better", "worse"),
     )

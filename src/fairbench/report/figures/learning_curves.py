@@ -8,11 +8,22 @@ from matplotlib.ticker import MaxNLocator
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.curves import Curve, curves, mean_curve
 from fairbench.common.formatting import mean_and_deviation
-from fairbench.report.figures.canvas import Drawing, finished, over_seeds, titles
+from fairbench.report.figures.canvas import Drawing, finished, titles
 from fairbench.report.figures.labels import line_panels
-from fairbench.report.figures.panel import MOST_LABELS, Panel, draw_band, draw_line
-from fairbench.report.figures.style import ArmStyle, ArmStyles, Best, arm_labels, axis_label, no_line, reference_first
+from fairbench.report.figures.panel import Panel, draw_band, draw_line
+from fairbench.report.figures.style import (
+    ArmStyle,
+    ArmStyles,
+    Best,
+    arm_labels,
+    axis_label,
+    no_line,
+    over_seeds,
+    reference_first,
+)
 
+MOST_BANDS = 2
+"""The most lines with bands: the colors of more bands would mix."""
 MOST_POINTS = 20
 """The most values of a line of the training loss, which is recorded more often than can be seen."""
 
@@ -101,7 +112,7 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles, lines: Line
     panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     for arm in drawn:
         style = replace(styles[arm.optimizer], end=labels[arm.optimizer])
-        has_band = len(drawn) <= MOST_LABELS or style.wide
+        has_band = len(drawn) <= MOST_BANDS
         _draw_curve(panel, arm.optimizer, style, lines.means[arena, arm.optimizer], has_band=has_band)
 
 
@@ -129,9 +140,8 @@ def _caption(analyses: Analyses, about: str) -> str:
     """The caption of a figure of lines, which begins with `about`."""
     suite = analyses.suite
     deviation = ""
-    if len(suite.final.seeds) > 1:
-        whose = "its" if len(suite.optimizers) <= MOST_LABELS else f"{suite.reference}’s"
-        deviation = f", with {whose} standard deviation"
+    if len(suite.final.seeds) > 1 and len(suite.optimizers) <= MOST_BANDS:
+        deviation = ", with its standard deviation"
     return (
         f"{about}{deviation}. The wide line is {suite.reference}. A line ends where the first of its seeds diverged. "
         "†: seeds that finished, where not all did."

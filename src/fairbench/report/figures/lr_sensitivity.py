@@ -24,9 +24,16 @@ from fairbench.suites.search import Setting
 Values = Mapping[Setting, Sequence[float]]
 """The metric of every seed, by setting. Settings with which a seed did not finish are left out."""
 
-RING: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "markeredgewidth": 1.8}
-SPACE = 0.1
-"""The space above and below the values, for the rings, as a share of the range of the values."""
+SPACE = 0.06
+"""The space above and below the values, as a share of their range."""
+SEARCHED = 3
+"""The least settings of an arm with final trials that show how it depends on the rate."""
+STRIP = 0.11
+"""The height in inches of a marker in the strip of the selected rates."""
+HIGHEST_STRIP = 0.8
+"""The most inches of the strip."""
+STRIP_STYLE: dict[str, Any] = {"color": LIGHT["raised"], "linewidth": 0, "zorder": 0.7}
+SELECTED: dict[str, Any] = {"linestyle": "", "markersize": 6, "markeredgewidth": 0, "zorder": 5}
 CROSS_HEIGHT = 0.1
 """The distance in inches between crosses of several arms at the same rate."""
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "", "markersize": 8, "markeredgewidth": 2, "clip_on": False}
@@ -67,8 +74,8 @@ def draw_lr_sensitivity(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     caption = (
         f"Learning-rate sensitivity: {suite.selection_name} metric at the end of the trainings with the reported "
         "length, mean over the seeds, with a bar from the lowest to the highest seed. Small points on thin lines: the "
-        "short trials of the sweep; one that is far from all others is beyond the panel's edge. Rings mark the "
-        "selected rates, crosses from the panel's edge rates that diverged. "
+        "short trials of the sweep. What is far from the values of the long trainings is beyond the panel's edge. The "
+        "markers in the gray strip are the selected rates; crosses at the other edge are rates that diverged. "
         f"{_searched(suite, is_scaled=len(scales) > 1)}"
     )
     return finished(figure, by_arena, "lr_sensitivity", "Learning-rate sensitivity", caption)
@@ -93,12 +100,14 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles) -> None:
     for arm in arms:
         rates += arm.rates
     log_axis(panel.axes, rates)
-    panel.axes.margins(y=SPACE)
+    panel.axes.grid(visible=False, axis="x")  # the dotted edges of the grid would lie on it
     for arm in arms:
         style = styles[arm.optimizer]
         _draw_short(panel, arm, style, short_values[arm.optimizer])
         _draw_full(panel, arm, style, full_values[arm.optimizer])
-    _leave_out_far(panel, _means(full_values), _means(short_values))
+    reported = _reported(arms, full_values)
+    _limit_values(panel, full_values, short_values, [mean for _, _, mean in reported])
+    _draw_selected(panel, reported, styles)
     _draw_lost(panel, arms, styles)
     if not any(short_values.values()) and not any(full_values.values()):  # every trial diverged
         panel.axes.set_yticks([])
@@ -134,21 +143,33 @@ def _means(by_arm: Mapping[str, Values]) -> list[float]:
     return means
 
 
-def _leave_out_far(panel: Panel, full: Sequence[float], short: Sequence[float]) -> None:
-    """Limit the y axis of a panel, so that short trials far from all others lie beyond its edge.
+def _reported(arms: Sequence[ArmResults], full: Mapping[str, Values]) -> list[tuple[ArmResults, Setting, float]]:
+    """The selected setting of each arm, and its mean; without arms whose final trials are not finished."""
+    reported = []
+    for arm in arms:
+        if arm.selected and arm.selected in full[arm.optimizer]:
+            reported.append((arm, arm.selected, fmean(full[arm.optimizer][arm.selected])))
+    return reported
 
-    A short trial is far if it is more than three interquartile ranges outside of the quartiles. `full` and `short` are
-    the means of final and of short trials.
+
+def _limit_values(
+    panel: Panel, full: Mapping[str, Values], short: Mapping[str, Values], reported: Sequence[float]
+) -> None:
+    """Limit the y axis of a panel to the values that decide, so that values far from them lie beyond its edge.
+
+    The values of final trials decide, if some arm has them at enough rates, otherwise those of all trials. A value is
+    far if it is more than three interquartile ranges outside of the quartiles. A reported value never is.
     """
-    if len(short) < 2:
+    means = _means(full)
+    if max(map(len, full.values()), default=0) < SEARCHED:
+        means += _means(short)
+    if len(means) < 2:
         return
-    low, _, high = quantiles((*full, *short), n=4)
+    low, _, high = quantiles(means, n=4)
     reach = 3 * (high - low)
-    near = [*full]
-    near += [value for value in short if low - reach <= value <= high + reach]
-    space = SPACE * (max(near) - min(near)) if near else 0.0
-    some_are_far = len(near) < len(full) + len(short)
-    if some_are_far and isfinite(reach + space):
+    near = [value for value in means if low - reach <= value <= high + reach or value in reported]
+    space = SPACE * (max(near) - min(near))
+    if space > 0 and isfinite(reach + space):
         panel.axes.set_ylim(min(near) - space, max(near) + space)
 
 
@@ -183,7 +204,7 @@ def _draw_short(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) 
 
 
 def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -> None:
-    """Draw the final trials of an arm: the mean and the range over the seeds, and a ring at the selected setting."""
+    """Draw the final trials of an arm: the mean and the range over the seeds."""
     for line in _lines(arm, values):
         lows = []
         highs = []
@@ -199,16 +220,43 @@ def _draw_full(panel: Panel, arm: ArmResults, style: ArmStyle, values: Values) -
         draw_line(panel, style, line.rates, line.means, texts)
         # the label is at the point with the highest rate of all lines
         panel.ends[style.end] = style, max((setting.lr, fmean(seeds)) for setting, seeds in values.items())
-    if arm.selected and arm.selected in values:
-        _draw_ring(panel, arm, arm.selected, fmean(values[arm.selected]), style)
 
 
-def _draw_ring(panel: Panel, arm: ArmResults, selected: Setting, mean: float, style: ArmStyle) -> None:
-    """Draw a ring around the selected setting."""
-    size = 14 if style.wide else 10
-    ring = panel.axes.plot(selected.lr, mean, markeredgecolor=style.color, markersize=size, **RING)
-    mark(panel, style, *ring)
-    panel.said.append(f"{_in_words(arm, selected)}: {number(mean)}, selected.")
+def _draw_selected(panel: Panel, reported: Sequence[tuple[ArmResults, Setting, float]], styles: ArmStyles) -> None:
+    """Draw the marker of each arm at its selected rate, in a strip at the panel's best edge.
+
+    Markers at the same rate are stacked from the edge.
+    """
+    if not reported:
+        return
+    places_at = max(Counter(setting.lr for _, setting, _ in reported).values()) + 0.5
+    share = min(HIGHEST_STRIP, STRIP * places_at) / panel.inner_height
+    _add_strip(panel, share)
+    drawn_at = Counter[float]()
+    for arm, setting, mean in reported:
+        height = share * (drawn_at[setting.lr] + 0.5) / places_at
+        if panel.best == "high":
+            height = 1 - height
+        style = styles[arm.optimizer]
+        transform = panel.axes.get_xaxis_transform()
+        marker = panel.axes.plot(
+            setting.lr, height, color=style.color, marker=style.marker, transform=transform, **SELECTED
+        )
+        mark(panel, style, *marker)
+        panel.said.append(f"{_in_words(arm, setting)}: {number(mean)}, selected.")
+        drawn_at[setting.lr] += 1
+
+
+def _add_strip(panel: Panel, share: float) -> None:
+    """Extend the y axis of a panel beyond the best values by a gray strip with a share of the panel's height."""
+    low, high = panel.axes.get_ylim()
+    more = (high - low) * share / (1 - share)
+    if panel.best == "high":
+        panel.axes.set_ylim(low, high + more)
+        panel.axes.axhspan(high, high + more, **STRIP_STYLE)
+    else:
+        panel.axes.set_ylim(low - more, high)
+        panel.axes.axhspan(low - more, low, **STRIP_STYLE)
 
 
 def _in_words(arm: ArmResults, setting: Setting) -> str:

@@ -24,6 +24,9 @@ WIDE = 3.5
 """The least inches of a panel that has labels at the ends of its lines."""
 LABEL_GAP = 6
 """The points between the middle of a marker and its label."""
+NEAR = 0.15
+"""The largest distance between a line's end and the edge of its panel with a thin line to the label, as a share of the
+width. A longer one would cross the panel; the marker before the label is then enough."""
 LABEL_X = 1.05
 """The position of the marker before a label, as a share of the panel's width."""
 
@@ -234,18 +237,23 @@ def _labels_with_space(panel: Panel, ends: Mapping[str, tuple[float, float]]) ->
 
 
 def _draw_label(panel: Panel, label: str, end: tuple[float, float], height: float) -> None:
-    """Write a label at a height of the panel, and draw a thin line from the end of the arm's line to the label."""
+    """Write a label at a height of the panel, and draw a thin line to it from an end that is near."""
     axes = panel.axes
     style, _ = panel.ends[label]
     x, y = end
+    xs = [LABEL_X]
+    ys = [height]
+    if x >= 1 - NEAR and 0 <= y <= 1:
+        xs = [x, LABEL_X]
+        ys = [y, height]
     line = axes.plot(
-        [x, LABEL_X],
-        [y, height],
+        xs,
+        ys,
         linewidth=0.8,
         linestyle=style.line,
         marker=style.marker,
         markersize=4,
-        markevery=[1],
+        markevery=[len(xs) - 1],
         transform=axes.transAxes,
         clip_on=False,
         color=style.color,

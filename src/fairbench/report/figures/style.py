@@ -9,6 +9,7 @@ from zlib import crc32
 
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.glyphs import drawable
 from fairbench.report.figures.text import LEFT, POINTS_PER_INCH, RIGHT, panel_width, text_width, without_middle
 from fairbench.suites.schema import Suite
 
@@ -191,7 +192,7 @@ def short_names(names: Sequence[str], width: float | None = None) -> dict[str, s
 def _shared_letters(names: Sequence[str]) -> int:
     """The number of letters with which all names begin."""
     shared = 0
-    for letters in zip(*names, strict=False):
+    for letters in zip(*map(drawable, names), strict=False):
         if len(set(letters)) > 1:
             break
         shared += 1
@@ -200,6 +201,7 @@ def _shared_letters(names: Sequence[str]) -> int:
 
 def _numbered(name: str, number: int, start: int, width: float) -> str:
     """A short name: the first letters of a name, its letters from `start` on as far as they fit, and a number."""
+    name = drawable(name)
     begin = name[:3]
     space = width - text_width(f"{begin}……{number}", weight="bold")
     middle = without_middle(name[start:], space, weight="bold")
@@ -211,6 +213,13 @@ def _numbered(name: str, number: int, start: int, width: float) -> str:
 def reference_first(results: Results, arena: str) -> list[ArmResults]:
     """The arms of an arena, beginning with the arm of the reference."""
     return sorted(results.of(arena), key=lambda arm: arm.optimizer != results.study.suite.reference)
+
+
+def over_seeds(suite: Suite) -> str:
+    """The meaning of a value of an arm in a caption: a mean over seeds, or the value of one seed."""
+    if len(suite.final.seeds) == 1:
+        return "one final seed"
+    return "mean over the final seeds"
 
 
 def axis_label(suite: Suite, arena: str) -> tuple[str, Best]:

@@ -15,15 +15,17 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from fairbench.report.figures.glyphs import drawable, families
+
 REPORT_TEXT = 10
 POINTS_PER_INCH = 72
-LEFT = 0.85
+LEFT = 0.92
 RIGHT = 0.3
 """The margins in inches at the sides of a panel, without names."""
 NARROWEST = 3.0
 """The least width in inches of a panel that has another panel at its side."""
-TICK_SIZE = 9
-LABEL_SIZE = 9
+TICK_SIZE = 10
+LABEL_SIZE = 10
 TITLE_SIZE = 11
 MOST_TICKS = 8
 
@@ -57,13 +59,14 @@ def points_per_pixel(axes: Axes) -> float:
 @cache
 def text_width(text: str, size: float = 10, weight: str = "normal") -> float:
     """The width of a text in points."""
-    font = FontProperties(size=size, weight=weight)
+    font = FontProperties(family=families(text), size=size, weight=weight)
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
     return float(width)
 
 
 def without_middle(text: str, width: float, size: float = 10, weight: str = "normal") -> str:
     """A text that is at most `width` points wide. A wider text loses its middle."""
+    text = drawable(text)
     kept = len(text)
     shown = text
     while kept > 2 and text_width(shown, size, weight) > width:
@@ -80,7 +83,7 @@ def in_lines(text: str, width: float, size: float = 10, weight: str = "normal", 
     Long words are divided. What does not fit into the lines is left out.
     """
     lines = [""]
-    for word in text.split(" "):
+    for word in drawable(text).split(" "):
         longer = f"{lines[-1]} {word}".lstrip()
         if not lines[-1] or text_width(longer, size, weight) <= width:
             lines[-1] = longer

@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from fairbench.common.files import write_atomically
+from fairbench.common.formatting import with_minus_signs
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
@@ -144,7 +145,14 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"kinds": _kinds, "swatch": swatch, "value": _value, "more": _more, "breakable": _breakable}
+    environment.filters |= {
+        "kinds": _kinds,
+        "swatch": swatch,
+        "value": _value,
+        "more": _more,
+        "breakable": _breakable,
+        "minus": with_minus_signs,
+    }
     return environment.get_template(name)
 
 

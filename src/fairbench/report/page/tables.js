@@ -165,14 +165,23 @@ const scrolling = new ResizeObserver((entries) => {
     const name = table.ariaLabel ?? document.getElementById(table.getAttribute("aria-labelledby")).textContent;
     const given = { tabindex: "0", role: "region", "aria-label": name };
     for (const key in given) scrolls ? scroller.setAttribute(key, given[key]) : scroller.removeAttribute(key);
+    fade(scroller);
   }
 });
+
+// The sides at which a table continues: colored cells would cover a shadow behind them.
+function fade(scroller) {
+  const { scrollLeft, scrollTop, clientWidth, clientHeight, scrollWidth, scrollHeight } = scroller;
+  scroller.classList.toggle("right", scrollWidth - clientWidth - scrollLeft > 1);
+  scroller.classList.toggle("down", scrollHeight - clientHeight - scrollTop > 1);
+}
 
 const places = Array.from(document.querySelectorAll("[data-table]"));
 
 for (const place of places) {
   keepView(place.querySelector(".link"), place.id);
   for (const part of place.querySelectorAll(".scroll, table")) scrolling.observe(part);
+  place.querySelector(".scroll").addEventListener("scroll", ({ target }) => fade(target), { passive: true });
   whenOpened(place, prepare);
   follow(() => show(place));
 }

@@ -108,9 +108,19 @@ def _escaped(match: re.Match[str]) -> str:
     character = match[0]
     if character in ESCAPED:
         return ESCAPED[character]
-    if " " <= character <= "~":
+    if _is_plain(character):
         return character
     return rf"\texttt{{U+{ord(character):04X}}}"
+
+
+def _is_plain(character: str) -> bool:
+    """Whether LaTeX prints a character as it is."""
+    return " " <= character <= "~"
+
+
+def _is_code_point(character: str) -> bool:
+    """Whether a character is replaced by its code point."""
+    return character not in ESCAPED and not _is_plain(character)
 
 
 def _power(factor: str, sign: str, exponent: str) -> str:
@@ -130,6 +140,8 @@ GAP = 0.9
 """The width of the space between two columns in letters."""
 WIDE = frozenset("+−±×→↓↑<>=≥≤≈%@mw&#")
 """Characters that are half as wide again as usual letters, as capitals are too."""
+CODE_POINT = 5
+"""The letters by which a code point is longer than its character."""
 LONGEST = 13
 """The most letters of a word that is not divided."""
 WIDEST = 40
@@ -232,15 +244,19 @@ def _in_italics(text: str) -> str:
 def _letters(text: str) -> float:
     """An upper bound of the width of a text in usual letters."""
     wide = sum(character in WIDE or character.isupper() for character in text)
-    return 0.7 + len(text) + 0.5 * wide
+    longer = CODE_POINT * sum(map(_is_code_point, text))
+    return 0.7 + len(text) + 0.5 * wide + longer
 
 
 def _pieces(text: str) -> list[str]:
-    """The parts of a text between which a line may end. A long word is divided."""
+    """The parts of a text between which a line may end. A long word is divided, and one with code points at each."""
     pieces = []
     for part in BREAK.split(text):
-        for start in range(0, len(part), LONGEST):
-            pieces.append(part[start : start + LONGEST])
+        word = part.rstrip(" ")
+        longest = 1 if any(map(_is_code_point, word)) else LONGEST
+        divided = [word[start : start + longest] for start in range(0, len(word), longest)] or [""]
+        divided[-1] += part[len(word) :]
+        pieces += divided
     return pieces or [""]
 
 

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.common.checks import Flag
+from fairbench.common.formatting import with_minus_signs
 from fairbench.report.document import Output, Section
 from fairbench.report.fields import names_of
 from fairbench.report.table import Audit
@@ -16,7 +17,8 @@ from fairbench.report.view import Emphasized, TableView, TextColumn, table_view,
 def _folded_evidence(flag: Flag) -> Emphasized:
     """The evidence of a flag. The page shows one line of it until the reader opens the whole text."""
     fold = Markup('<details class="line"><summary>{}</summary></details>')
-    return Emphasized(flag.evidence, is_win=False, html=fold.format(flag.evidence))
+    evidence = with_minus_signs(flag.evidence)
+    return Emphasized(evidence, is_win=False, html=fold.format(evidence))
 
 
 def _advice(flag: Flag) -> str:

@@ -6,10 +6,10 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs, is_timed
 from fairbench.analysis.curves import equal_times
 from fairbench.analysis.pair_times import PairTimes, pair_times
-from fairbench.common.formatting import p_value
+from fairbench.common.formatting import number, p_value
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.view import ARM, aligned, integers, numbers, page_only, ratios, values, words
+from fairbench.report.view import ARM, aligned, integers, numbers, page_only, ratios, words
 
 whole_number = "{:.0f}".format
 
@@ -104,8 +104,8 @@ EQUAL_TIME_COLUMNS = (
     words("Metric", "metric"),
     aligned("Training time, s", "seconds"),
     numbers("Steps by then", "steps", form=whole_number),
-    values("Value then", "value"),
-    values("Value at its end", "final"),
+    numbers("Value then", "value", form=number),
+    numbers("Value at its end", "final", form=number),
 )
 
 

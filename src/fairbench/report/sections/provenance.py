@@ -43,7 +43,7 @@ def arena_table(analyses: Analyses) -> TableView:
         _plan_column(suite, "Sweep steps", "sweep_steps"),
         _plan_column(suite, "Batch size", "batch_size"),
     )
-    caption = "".join(["Arenas.", *_data_faults(suite)])
+    caption = "".join(["The task, the data and the training of each arena.", *_data_faults(suite)])
     return table_view("arenas", caption, columns, rows=suite.arenas)
 
 

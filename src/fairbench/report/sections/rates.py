@@ -10,6 +10,7 @@ from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, rate
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
+from fairbench.report.figures.learning_gains import draw_learning_gains
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.view import ARM, TextColumn
 from fairbench.suites.schema import RULES
@@ -20,6 +21,7 @@ CURVES = Section[Analyses](
     title="Learning curves",
     outputs=(
         Output(name="learning_curves", figure=draw_learning_curves, open_up_to=1),
+        Output(name="learning_gains", figure=draw_learning_gains, open_up_to=1),
         Output(name="training_loss", figure=draw_training_loss),
     ),
 )

@@ -11,12 +11,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.column_formatting import column_of_intervals
 from fairbench.common.formatting import exact, interval_name
+from fairbench.report.figures.gain_map import SIGNS
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
 ORDER = ("better", "equivalent", "identical", "identical values", "inconclusive", "worse", "diverged", "incomplete")
 """The verdicts in the order of a sorted grid."""
-SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "identical": "=", "identical values": "="}
-"""A sign for each verdict, so that verdicts differ without color. Other verdicts have a question mark."""
 
 
 class GridCell(NamedTuple):

@@ -1,0 +1,83 @@
+"""Characters that the usual font of figures lacks: other fonts that have them, or else their code points."""
+
+from collections.abc import Iterable
+from functools import cache
+
+from matplotlib.font_manager import FontProperties, findfont, get_font
+
+from fairbench.common.terminal import say
+
+USUAL = "DejaVu Sans"
+"""The font of figures, which comes with matplotlib."""
+OTHERS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK KR",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Apple SD Gothic Neo",
+    "Microsoft YaHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+)
+"""Fonts of Linux, macOS and Windows that have many characters, in the order in which they are tried."""
+
+
+@cache
+def _characters(family: str) -> frozenset[int]:
+    """The code points of the characters that a font has; empty if this machine does not have the font."""
+    try:
+        path = findfont(FontProperties(family=family), fallback_to_default=False)
+    except ValueError:
+        return frozenset()
+    return frozenset(get_font(path).get_charmap())
+
+
+def _lacking(text: str, family: str) -> str:
+    """The characters of a text that a font lacks, each once. Spaces and control characters need no font."""
+    known = _characters(family)
+    return "".join(dict.fromkeys(c for c in text if c.isprintable() and ord(c) not in known))
+
+
+@cache
+def families(text: str) -> tuple[str, ...]:
+    """The fonts in which a text is written, the usual one first."""
+    lacking = _lacking(text, USUAL)
+    found = [USUAL]
+    for family in OTHERS:
+        still = _lacking(lacking, family)
+        if still != lacking:
+            found.append(family)
+        lacking = still
+        if not lacking:
+            break
+    return (*found, "sans-serif")  # SVGs name it for their viewer
+
+
+@cache
+def drawable(text: str) -> str:
+    """A text in which each character that no font has is replaced by its code point, as U+4E2D."""
+    lacking = _lacking(text, USUAL)
+    for family in OTHERS:
+        if not lacking:
+            return text
+        lacking = _lacking(lacking, family)
+    for character in lacking:
+        text = text.replace(character, f"U+{ord(character):04X}")
+    return text
+
+
+@cache
+def tell_what_is_replaced(names: Iterable[str]) -> None:
+    """Print one line on the names that figures show with code points, if there are any."""
+    replaced = [name for name in names if drawable(name) != name]
+    if replaced:
+        say(
+            f"figures: no font has all characters of {', '.join(replaced)}; code points stand for them, as U+4E2D. "
+            "The page and the tables have the names. A font such as Noto Sans CJK gives them to figures too.",
+            is_error=True,
+        )
