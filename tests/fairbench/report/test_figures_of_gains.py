@@ -57,7 +57,7 @@ def test_gains_over_the_training_are_those_of_the_records_and_lie_where_the_axis
     ]
     assert gpt.points[0].numbers[1] == pytest.approx(-0.39666667)
     assert vit.best == "high"
-    assert vit.points[0].numbers[0] == 5  # the CSV has the step, not the place beside it
+    assert vit.points[0].numbers[0] == 5  # the CSV has the step, and not the place next to it
 
 
 def test_what_is_far_from_the_long_trainings_does_not_set_the_range():

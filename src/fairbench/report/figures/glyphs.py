@@ -1,4 +1,4 @@
-"""Characters that the usual font of figures lacks: other fonts that have them, or else their code points."""
+"""Characters that the usual font of figures does not have: other fonts that have them, or else their code points."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -37,8 +37,8 @@ def _characters(family: str) -> frozenset[int]:
     return frozenset(get_font(path).get_charmap())
 
 
-def _lacking(text: str, family: str) -> str:
-    """The characters of a text that a font lacks, each once. Spaces and control characters need no font."""
+def _missing(text: str, family: str) -> str:
+    """The characters of a text that a font does not have, each once. Spaces and control characters need no font."""
     known = _characters(family)
     return "".join(dict.fromkeys(c for c in text if c.isprintable() and ord(c) not in known))
 
@@ -46,14 +46,14 @@ def _lacking(text: str, family: str) -> str:
 @cache
 def families(text: str) -> tuple[str, ...]:
     """The fonts in which a text is written, the usual one first."""
-    lacking = _lacking(text, USUAL)
+    missing = _missing(text, USUAL)
     found = [USUAL]
     for family in OTHERS:
-        still = _lacking(lacking, family)
-        if still != lacking:
+        still = _missing(missing, family)
+        if still != missing:
             found.append(family)
-        lacking = still
-        if not lacking:
+        missing = still
+        if not missing:
             break
     return (*found, "sans-serif")  # SVGs name it for their viewer
 
@@ -61,12 +61,12 @@ def families(text: str) -> tuple[str, ...]:
 @cache
 def drawable(text: str) -> str:
     """A text in which each character that no font has is replaced by its code point, as U+4E2D."""
-    lacking = _lacking(text, USUAL)
+    missing = _missing(text, USUAL)
     for family in OTHERS:
-        if not lacking:
+        if not missing:
             return text
-        lacking = _lacking(lacking, family)
-    for character in lacking:
+        missing = _missing(missing, family)
+    for character in missing:
         text = text.replace(character, f"U+{ord(character):04X}")
     return text
 
