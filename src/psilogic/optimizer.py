@@ -14,17 +14,17 @@ from psilogic.backends.select import select
 from psilogic.checkpoint import SCHEMA
 from psilogic.decision import warn_of_a_short_training
 from psilogic.description import describe
-from psilogic.gradients import reduce
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.loading import load
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import as_plain, defaults_of
+from psilogic.plan import Conditions, Plan
 from psilogic.published_calls import check_order, refusing
-from psilogic.step import BucketStep, Observable, StepInputs
+from psilogic.stages import take
+from psilogic.step import BucketStep, Observable
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
-from psilogic.tensors.norms import simulation
-from psilogic.tensors.scalars import write_
+from psilogic.tensors.norms import simulation, traced
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 
 
@@ -178,6 +178,7 @@ class PsiLogic(Observable):
         for group in self.param_groups:
             self._sharding.give(group["params"])
         self._caches: dict[int, BucketCache] = {}
+        self._plan = Plan()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -278,29 +279,30 @@ class PsiLogic(Observable):
         self.executed = Counter()
         if not torch.compiler.is_compiling():
             check_changes(self.param_groups)
-        buckets = collect(self, self._sharding, self._caches)
-        if not buckets:
-            return
         grad_scale = getattr(self, "grad_scale", None)
         found_inf = getattr(self, "found_inf", None)
-        is_scaled = found_inf is not None or grad_scale is not None
-        is_observed = bool(self._observers)
+        conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self._observers))
+        works: list[BucketStep] | None = None
+        try:
+            if not traced():
+                works = self._plan.recall(self.param_groups, self.state, conditions)
+            if works is None:
+                works = self._planned(conditions)
+            if works and take(works, grad_scale, found_inf, conditions.is_observed):
+                self._tell(works)
+        except BaseException:
+            self._plan.forget()
+            raise
+        if not traced():
+            self._plan.keep(works)
 
-        works = select(buckets, self.state, is_scaled, is_observed)
-        for work in works:
-            work.backend.begin(work)
-        found_inf = reduce(works, found_inf)
-        if found_inf is not None and (is_observed or not all(work.backend.on_device for work in works)):
-            if found_inf.item():
-                return
-            found_inf = None  # where it is not read here, the updates check it on the device
-        inputs = StepInputs(buckets[0].group["max_grad_norm"], grad_scale, found_inf, is_observed)
-        works[0].backend.decide(works, inputs)  # all of a step decide in the same way
-        for work in works:
-            if work.states:
-                work.backend.finish(work, found_inf)
-                write_(work.states, work.scalars)
-        self._tell(works)
+    def _planned(self, conditions: Conditions) -> list[BucketStep]:
+        """The steps of all buckets, planned anew."""
+        buckets = collect(self, self._sharding, self._caches)
+        if not buckets:
+            return []
+        is_scaled = conditions.has_grad_scale or conditions.has_found_inf
+        return select(buckets, self.state, is_scaled, conditions.is_observed)
 
     def _tell(self, works: list[BucketStep]) -> None:
         """Count the tensors by backend, and tell the observers what was decided."""

@@ -222,6 +222,8 @@ NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.shari
 
 values_of = itemgetter(*OPTIONS)
 """The values of all options in a complete group, in the order of `OPTIONS`."""
+others_of = itemgetter(*[name for name in OPTIONS if name not in NUMBERS])
+"""Those of the options that are not in NUMBERS."""
 _PLAIN = frozenset({float, int, bool, str, tuple, NoneType})
 _BETAS = list(OPTIONS).index("betas")
 

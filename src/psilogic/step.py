@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -19,6 +19,7 @@ from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.norms import TensorList
 from psilogic.tensors.scalars import ScalarKind, State
 
+T = TypeVar("T")
 Scalar = float | Tensor
 """A hyperparameter or a product of some: a number; a tensor if it is on the device or differs between tensors."""
 
@@ -113,6 +114,7 @@ class BucketStep:
     scalar_kinds: list[ScalarKind | None] = field(default_factory=list)  # of the states, in the order of their names
     observed: bool = False  # whether something observes the decisions
     decides_itself: bool = False  # whether the backend decides while it updates
+    kept: dict[str, Any] = field(default_factory=dict)  # what the backend keeps for the next steps of a plan, by name
 
     # What is known before the gradients are read, where torch's operations decide.
     group: dict[str, Any] = field(init=False)  # the hyperparameters as the tensors' device takes them
@@ -131,6 +133,13 @@ class BucketStep:
     step: Step = field(init=False)  # the step of parameters and moments
     scalars: dict[str, Tensor] = field(default_factory=dict)  # the new values of the states' scalars, by name
     decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
+
+    def once(self, name: str, build: Callable[[], T]) -> T:
+        """What `build` returns, which is called once for all steps of a plan: no value and no gradient counts in it."""
+        if name not in self.kept:
+            self.kept[name] = build()
+        result: T = self.kept[name]
+        return result
 
 
 class Backend(ABC):

@@ -62,13 +62,13 @@ class Bucket:
     owned: list[int]  # positions of the tensors that are updated; those without a gradient here only take part in sums
 
     def __post_init__(self) -> None:
-        group = self.groups[0]
-        if self.groups[-1] is not group or isinstance(group["weight_decay"], Tensor):
-            group = merged(self.groups)
+        # The hyperparameters; numbers in which the groups differ are vectors on the host, shape (N,).
+        self.group: Group = hyperparameters_of(self.groups)
+        self.reading = 0  # counts how often they were read
+        self._numbers: Tensor | None = None  # the vectors on the device, where groups differ
+        group = self.group
         clips = group["agc_clip"] > 0
         centralizes = group["grad_centralize"]
-        # The hyperparameters; numbers in which the groups differ are vectors on the host, shape (N,).
-        self.group = group
         # Whether a unit's processing depends only on sums over it and on the common factor.
         self.by_unit = not (centralizes and clips and group["agc_norm"] == "tensor")
         self.rounding = group["bf16_update"] if self.dtype == torch.bfloat16 else "nearest"
@@ -83,6 +83,31 @@ class Bucket:
         self.units = self.local_units
         if self.by_rows and self.ranks is not None:
             self.units = self._row_slots()
+
+    def release(self) -> None:
+        """Forget the tensors and the groups, which have them; what is known about whole tensors stays."""
+        if self.group is self.groups[0]:
+            self.group = {}
+        self.groups = []
+        self.params = []
+        self.values = self.params
+        self.grads = []
+
+    def fill(self, groups: list[Group], params: TensorList, grads: TensorList, is_changed: bool) -> None:
+        """Take the whole tensors of another step, which differ from those before in nothing but their values.
+
+        With `is_changed` their groups have other numbers than before.
+        """
+        if is_changed:
+            self.group = hyperparameters_of(groups)
+            self.reading += 1
+            self._numbers = None
+        elif not self.group:
+            self.group = groups[0]
+        self.groups = groups
+        self.params = params
+        self.values = params
+        self.grads = grads
 
     def _row_slots(self) -> list[int]:
         """The units of each tensor, with the empty slots of a split tensor's rows."""
@@ -102,12 +127,15 @@ class Bucket:
         """NUMBERS of each tensor on the device, float64, shape (len(NUMBERS), N); None if the groups agree."""
         if self.group is self.groups[0]:
             return None
-        count = len(self.groups)
-        flat: list[float] = []
-        for name in NUMBERS:
-            number = self.group[name]
-            flat += number.tolist() if isinstance(number, Tensor) else [number] * count
-        return self.cache.tables.vector("numbers", flat, torch.float64, self.device).view(len(NUMBERS), count)
+        if self._numbers is None:
+            count = len(self.groups)
+            flat: list[float] = []
+            for name in NUMBERS:
+                number = self.group[name]
+                flat += number.tolist() if isinstance(number, Tensor) else [number] * count
+            vector = self.cache.tables.vector("numbers", flat, torch.float64, self.device)
+            self._numbers = vector.view(len(NUMBERS), count)
+        return self._numbers
 
     def hyperparameters(self, wide: bool = True) -> Group:
         """The hyperparameters as the tensors' device takes them.
@@ -230,12 +258,12 @@ def broadcast_units(
     return broadcast
 
 
-def merged(groups: Sequence[Group]) -> Group:
+def hyperparameters_of(groups: Sequence[Group]) -> Group:
     """The hyperparameters of N tensors: those of a group, or a copy with vectors, shape (N,), where groups differ."""
     first = groups[0]
     decay = first["weight_decay"]
-    if first is groups[-1]:  # its weight_decay is a tensor, otherwise nobody asks
-        if traced() or decay.device.type != "cpu":
+    if first is groups[-1]:
+        if not isinstance(decay, Tensor) or traced() or decay.device.type != "cpu":
             return first
         return {**first, "weight_decay": float(decay)}
     columns: Group = {}
@@ -246,7 +274,7 @@ def merged(groups: Sequence[Group]) -> Group:
     beta2 = _column(betas2_of_each)
     if not any(isinstance(number, Tensor) for number in (*columns.values(), beta1, beta2, decay)):
         return first
-    return {**first, **columns, "betas": (beta1, beta2)}
+    return {**first, **columns, "betas": (beta1, beta2), "params": []}
 
 
 def _column(number_of_each: Iterable[float | Tensor]) -> float | Tensor:

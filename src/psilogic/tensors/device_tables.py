@@ -53,9 +53,7 @@ class DeviceTables:
             capturing = torch.cuda.is_current_stream_capturing()
         tables = self._known(name, key, device, stream, capturing)
         if tables is None:
-            on_host = build()
-            whole = self._upload(name, torch.cat(on_host), device, capturing, moves)
-            tables = list(whole.split(list(map(len, on_host))))
+            tables = self._uploaded_tables(name, build(), device, capturing, moves)
             if not capturing:  # otherwise they are filled only when the graph is replayed
                 self._uploaded[name] = _Uploaded(device, stream, key, tables)
         if capturing:
@@ -68,6 +66,15 @@ class DeviceTables:
         if last is None or last.key != key or last.device != device:
             return None
         return last.tables if capturing or last.stream == stream else None
+
+    def _uploaded_tables(
+        self, name: str, on_host: list[Tensor], device: torch.device, capturing: bool, moves: bool
+    ) -> list[Tensor]:
+        """The tables on the device, by one copy."""
+        if len(on_host) == 1:
+            return [self._upload(name, on_host[0], device, capturing, moves)]
+        whole = self._upload(name, torch.cat(on_host), device, capturing, moves)
+        return list(whole.split(list(map(len, on_host))))
 
     def vector(self, name: str, numbers: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One number for each tensor, shape (N,)."""
@@ -104,6 +111,13 @@ def stream_of(device: torch.device) -> int:
     if raw is not None and device.index is not None:
         return raw(device.index)
     return int(torch.cuda.current_stream(device).cuda_stream)
+
+
+def stream_unless_capturing(device: torch.device) -> int | None:
+    """The number of the current stream, 0 on the host; None while a CUDA graph is being captured."""
+    if device.type != GPU:
+        return 0
+    return None if torch.cuda.is_current_stream_capturing() else stream_of(device)
 
 
 def upload(name: str, values: Tensor, device: torch.device) -> Tensor:

@@ -181,6 +181,15 @@ def _load_guards() -> Any:
 TensorGuards = _load_guards()
 
 
+def guard_of(tensors: TensorList) -> Any:
+    """A guard that knows these tensors' metadata, and keeps none of them; None where there are no guards."""
+    if TensorGuards is None or not _are_strided(tensors):
+        return None
+    sizes = [list(x.shape) for x in tensors]
+    strides = [list(x.stride()) for x in tensors]
+    return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+
+
 class MetadataCache:
     """Caches the last result of a function of a list of tensors.
 
@@ -205,9 +214,6 @@ class MetadataCache:
         self._key = key
         self._result = result
         self._guard = None
-        if same_key and result is not None and TensorGuards and _are_strided(tensors):
-            # As costly as ten comparisons: when a key occurs again.
-            sizes = [list(x.shape) for x in tensors]
-            strides = [list(x.stride()) for x in tensors]
-            self._guard = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        if same_key and result is not None:  # a guard is as costly as ten comparisons: when a key occurs again
+            self._guard = guard_of(tensors)
         return result

@@ -20,9 +20,7 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     With `on_device` clocks start on the device, also if the group is not capturable.
     """
     states = [every[p] for p in bucket.params]
-    moments = ["exp_avg", "exp_avg_sq"]
-    if bucket.rounding == "kahan":
-        moments.append("compensation")
+    moments = moment_names(bucket)
     detector = memory_names(bucket.group)
     needed = {*moments, *detector}
     if all(map(needed.issubset, states)):
@@ -38,6 +36,13 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
         if not all(name in state for name in detector):
             _start_detector(p, state, detector)
     return states
+
+
+def moment_names(bucket: Bucket) -> list[str]:
+    """The names of the tensors in the states that are as large as their parameters."""
+    if bucket.rounding == "kahan":
+        return ["exp_avg", "exp_avg_sq", "compensation"]
+    return ["exp_avg", "exp_avg_sq"]
 
 
 def _start_detector(p: Tensor, state: State, detector: list[str]) -> None:

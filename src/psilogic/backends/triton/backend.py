@@ -5,6 +5,8 @@ from torch import Tensor
 from psilogic import decision
 from psilogic.backends.by_torch import ByTorch
 from psilogic.backends.triton import decide, sums, update
+from psilogic.backends.triton.tables import address_table
+from psilogic.backends.triton.update import Update
 from psilogic.gradients import Sums, measure
 from psilogic.step import BucketStep, StepInputs, Tensors
 
@@ -34,16 +36,10 @@ class Triton(ByTorch):
         bucket = work.owned
         if found_inf is not None:
             found_inf = found_inf.to(bucket.device, non_blocking=True)
-        update.update_(
-            work.tensors,
-            work.addresses,
-            work.sizes,
-            work.step,
-            mean=work.mean,
-            scale=work.scale,
-            tables=bucket.cache.tables,
-            found_inf=found_inf,
-        )
+        addresses = address_table(work)
+        first = work.tensors.params[0]
+        update_ = work.once("update", lambda: Update(first, addresses, work.sizes, bucket.cache.tables))
+        update_(work.tensors, addresses, work.step, mean=work.mean, scale=work.scale, found_inf=found_inf)
 
 
 class TritonDecides(Triton):

@@ -11,17 +11,16 @@ import torch
 from torch import Tensor
 
 from psilogic.backends.triton.decision_kernels import FEW, FEW_ROWS, MANY_ROWS, decide_kernel, processing_kernel
-from psilogic.backends.triton.launch import DTYPES, Variant
+from psilogic.backends.triton.launch import DTYPES, Launch, Variant
 from psilogic.backends.triton.sums import UnitSums
 from psilogic.backends.triton.tables import unit_lengths
 from psilogic.backends.triton.update import pointer_or_number
 from psilogic.decision import step_of, t_warm
 from psilogic.gradients import total_squares
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
-from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import host
 from psilogic.tensors.memory import Sizes
-from psilogic.tensors.scalars import CLOCKS, ScalarKind
+from psilogic.tensors.scalars import CLOCKS
 
 OUTPUTS = 12
 """Rows that the kernel writes, one for each name that `_decision` unpacks."""
@@ -78,55 +77,107 @@ def decide(works: list[BucketStep], inputs: StepInputs) -> None:
 
 
 def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
-    return None if number is None else number.to(device, non_blocking=True)
+    if number is None or number.device == device:
+        return number
+    return number.to(device, non_blocking=True)
+
+
+class Deciding:
+    """The launches that decide for the tensors of a bucket, which are repeated in each step of a plan.
+
+    Args:
+        work: has the sums over the units of the tensors.
+        factors: which of them are None does not change in a plan.
+    """
+
+    def __init__(self, work: BucketStep, factors: Factors) -> None:
+        sums: UnitSums = work.sums
+        self.units, self._processing = _processing_of_units(work, factors)
+        self._out = sums.parts.new_empty(OUTPUTS, len(sums.sizes.numels))
+        self._launch = _decision_launch(work, self.units, self._out)
+        self.read_numbers(work)
+
+    def read_numbers(self, work: BucketStep) -> None:
+        """Take the numbers of the groups, which differ from those before."""
+        sums: UnitSums = work.sums
+        group = work.bucket.group
+        self.reading = work.bucket.reading
+        table = work.bucket.numbers
+        lr = work.bucket.hyperparameters(wide=False)["lr"]
+        lr_pointer, number = pointer_or_number(lr)
+        numbers = _numbers(group, number, is_table=table is not None)
+        self._launch.take([sums.parts.shape[1], sums.sizes.unit_count, *numbers])
+        self._launch.point(lr_pointer=lr_pointer, table=table)
+        quantum_rate = self._out[2] if group["quantum_decay"] > 0 else None
+        self.step = step_of({**group, "lr": lr}, self._out[0], self._out[1], quantum_rate)
+
+    def launch(self, factors: Factors, found_inf: Tensor | None) -> None:
+        """Decide."""
+        if self._processing is not None:
+            self._processing.point(total=factors.total, grad_scale=factors.grad_scale)
+            self._processing()
+        self._launch.point(total=factors.total, grad_scale=factors.grad_scale, found_inf=found_inf)
+        self._launch()
+
+    def decision(self, group: dict[str, Any]) -> Decision:
+        """What was decided."""
+        _, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation = self._out
+        return Decision(
+            gn=gn,
+            memory=DetectorState(fast, slow, reference if group["chaos_signal"] == "relative" else None),
+            ratio=ratio,
+            chaos=chaos,
+            gate=gate > 0,
+            warmup=warmup,
+            cancellation=cancellation,
+            decay=decay,
+            quantum_rate=quantum_rate if group["quantum_decay"] > 0 else None,
+        )
 
 
 def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None, observed: bool) -> None:
     """Decide for the tensors of a bucket from the sums over their units, and update their scalars in place."""
+    if observed:  # who observes may keep the results, which are not overwritten then
+        work.kept.pop("decision", None)
+    deciding = work.once("decision", lambda: Deciding(work, factors))
+    if deciding.reading != work.bucket.reading:
+        deciding.read_numbers(work)
+    deciding.launch(factors, found_inf)
+    work.mean = deciding.units.mean
+    work.scale = deciding.units.scale
+    work.step = deciding.step
+    if observed:
+        work.decision = deciding.decision(work.bucket.group)
+
+
+def _decision_launch(work: BucketStep, units: Units, out: Tensor) -> Launch:
+    """The launch of a decision with the switches of a bucket."""
     group = work.bucket.group
     sums: UnitSums = work.sums
-    count = len(sums.sizes.numels)
-    units = _process_units(group, sums, factors)
-    work.mean = units.mean
-    work.scale = units.scale
-    addresses = work.scalar_addresses
-    (scalars,) = sums.tables.get("scalars", addresses, sums.parts.device, lambda: [host(addresses)])
-    table = work.bucket.numbers
-    lr = work.bucket.hyperparameters(wide=False)["lr"]
-    lr_pointer, number = pointer_or_number(lr)
-    out = sums.parts.new_empty(OUTPUTS, count)
-    _decision_of(work.bucket, sums.with_params, work.scalar_kinds).launch(
-        (count, 1, 1),
-        [
-            out,
-            units.scale,
-            sums.parts,
-            sums.records,
-            units.squares,
-            units.tiles,
-            factors.total,
-            factors.grad_scale,
-            found_inf,
-            scalars,
-            lr_pointer,
-            table,
-        ],
-        [sums.parts.shape[1], sums.sizes.unit_count, *_numbers(group, number, is_table=table is not None)],
-    )
-    _set_step(work, out, lr)
-    if observed:
-        work.decision = _decision(group, out)
-
-
-def _decision_of(bucket: Bucket, with_params: bool, scalar_kinds: list[ScalarKind | None]) -> Variant:
-    """The kernel of a decision with the switches of a bucket, and the dtypes of scalars that `admits` accepts."""
-    group = bucket.group
-    clock = scalar_kinds[0]
-    memory = scalar_kinds[len(CLOCKS)]
+    clock = work.scalar_kinds[0]  # `admits` accepts one dtype of clocks, and one of the memory
+    memory = work.scalar_kinds[len(CLOCKS)]
     assert clock is not None
     assert memory is not None
     is_relative = group["chaos_signal"] == "relative"
-    return _variant(with_params, group["adaptive_tau"], group["maximize"], is_relative, clock.dtype, memory.dtype)
+    switches = (sums.with_params, group["adaptive_tau"], group["maximize"], is_relative)
+    addresses = work.scalar_addresses
+    (scalars,) = sums.tables.get("scalars", addresses, out.device, lambda: [host(addresses)])
+    pointers = {
+        "out": out,
+        "scale": units.scale,
+        "parts": sums.parts,
+        "records": sums.records,
+        "squares": units.squares,
+        "tiles": units.tiles,
+        "total": None,
+        "grad_scale": None,
+        "found_inf": None,
+        "scalars": scalars,
+        "lr_pointer": None,
+        "table": None,
+    }
+    grid = (len(sums.sizes.numels), 1, 1)
+    return Launch(_variant(*switches, clock.dtype, memory.dtype), grid, pointers, [])
 
 
 @cache
@@ -160,58 +211,35 @@ def _max_norm(group: dict[str, Any]) -> float:
     return max_norm
 
 
-def _set_step(work: BucketStep, out: Tensor, lr: Any) -> None:
-    """Set the step that follows from the kernel's output."""
+def _processing_of_units(work: BucketStep, factors: Factors) -> tuple[Units, Launch | None]:
+    """The units of a bucket, and the launch that processes them if units are rows or gradients are centralized."""
     group = work.bucket.group
-    quantum_rate = out[2] if group["quantum_decay"] > 0 else None
-    work.step = step_of(group, out[0], out[1], quantum_rate)._replace(lr=lr)
-
-
-def _decision(group: dict[str, Any], out: Tensor) -> Decision:
-    """The decision from the kernel's output."""
-    _, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation = out
-    return Decision(
-        gn=gn,
-        memory=DetectorState(fast, slow, reference if group["chaos_signal"] == "relative" else None),
-        ratio=ratio,
-        chaos=chaos,
-        gate=gate > 0,
-        warmup=warmup,
-        cancellation=cancellation,
-        decay=decay,
-        quantum_rate=quantum_rate if group["quantum_decay"] > 0 else None,
-    )
-
-
-def _process_units(group: dict[str, Any], sums: UnitSums, factors: Factors) -> Units:
-    """Process the units of a bucket, by a kernel if units are rows or gradients are centralized."""
+    sums: UnitSums = work.sums
     sizes = sums.sizes
     has_factor = factors.total is not None or factors.grad_scale is not None
     scale = None
     if sums.with_params or group["maximize"] or has_factor:
         scale = sums.parts.new_empty(sizes.unit_count)
     if not sums.with_sums and not sizes.have_units:
-        return Units(mean=None, scale=scale)  # `decide_kernel` fills the scale
+        return Units(mean=None, scale=scale), None  # `decide_kernel` fills the scale
     mean = sums.parts.new_empty(sizes.unit_count) if sums.with_sums else None
     tiles, tensor_of_tile = sums.tables.get("tiles", sizes, sums.parts.device, lambda: _tiles(sizes))
     programs = len(tensor_of_tile)
     squares = sums.parts.new_empty(programs)
-    _processing_of(sums.with_params, group["maximize"]).launch(
-        (programs, 1, 1),
-        [
-            squares,
-            mean,
-            scale,
-            sums.parts,
-            sums.records,
-            tiles,
-            tensor_of_tile,
-            factors.total,
-            factors.grad_scale,
-        ],
-        [sums.parts.shape[1], sizes.unit_count, group["agc_clip"], _max_norm(group)],
-    )
-    return Units(mean, scale, squares, tiles)
+    pointers = {
+        "squares": squares,
+        "mean": mean,
+        "scale": scale,
+        "parts": sums.parts,
+        "records": sums.records,
+        "tiles": tiles,
+        "tensor_of_tile": tensor_of_tile,
+        "total": None,
+        "grad_scale": None,
+    }
+    numbers = [sums.parts.shape[1], sizes.unit_count, group["agc_clip"], _max_norm(group)]
+    variant = _processing_of(sums.with_params, group["maximize"])
+    return Units(mean, scale, squares, tiles), Launch(variant, (programs, 1, 1), pointers, numbers)
 
 
 @cache

@@ -8,11 +8,13 @@ None. It is asked once for each combination, and later launches go straight to w
 import warnings
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton.language as tl
 from torch import Tensor
+from triton import knobs
+from triton.runtime import driver
 
 from psilogic.backends.triton.update_kernels import trial_kernel
 
@@ -22,29 +24,95 @@ COMPILED: dict[tuple[Any, ...], Any] = {}
 """What Triton has compiled of each variant of a kernel, by device and dtypes of pointers."""
 
 
-class Variant:
+class Variant(NamedTuple):
     """A kernel with its compile-time arguments; it takes pointers first, and numbers after them."""
 
-    def __init__(self, kernel: Any, constants: Sequence[Any]) -> None:
-        self.kernel = kernel
-        self.constants = constants
+    kernel: Any
+    constants: tuple[Any, ...]
 
-    def launch(self, grid: tuple[int, int, int], pointers: Sequence[Tensor | None], numbers: Sequence[Any]) -> None:
-        """Launch it on the device of the first pointer; nothing if the grid has no programs."""
-        if grid[0] == 0:
-            return
-        first = pointers[0]
+
+class Launch:
+    """A launch that may be repeated: its arguments stay, and what Triton has compiled for them.
+
+    Args:
+        variant: the kernel.
+        grid: the number of programs.
+        pointers: the tensors of the kernel in its order, the first on the device of the launch.
+        numbers: the numbers that follow.
+    """
+
+    def __init__(
+        self, variant: Variant, grid: tuple[int, int, int], pointers: dict[str, Tensor | None], numbers: Sequence[Any]
+    ) -> None:
+        self._variant = variant
+        self._grid = grid
+        self._pointers = pointers
+        self._numbers = numbers
+        first = next(iter(pointers.values()))
         assert first is not None
-        dtypes = [None if pointer is None else pointer.dtype for pointer in pointers]
-        key = (self, first.device, *dtypes)
-        compiled = COMPILED.get(key)
-        with torch.cuda.device_of(first):
-            if compiled is not None:
-                compiled[grid](*pointers, *numbers, *self.constants)
-                return
-            compiled = self.kernel[grid](*pointers, *numbers, *self.constants, **OPTIONS)
-        if compiled is not None:  # the interpreter compiles nothing
-            COMPILED[key] = compiled
+        self._device = first.device
+        self._compiled: Any = None  # None until it is known for the dtypes of these pointers
+        self._arguments: list[Any] = []
+
+    def take(self, numbers: Sequence[Any]) -> None:
+        """Take other numbers."""
+        self._numbers = numbers
+        self._arguments = []
+
+    def point(self, **pointers: Tensor | None) -> None:
+        """Take other pointers, by name."""
+        for name, pointer in pointers.items():
+            before = self._pointers[name]
+            if pointer is not before:
+                self._pointers[name] = pointer
+                self._arguments = []
+                if _dtype(pointer) != _dtype(before):
+                    self._compiled = None
+
+    def __call__(self) -> None:
+        """Launch it."""
+        if not self._arguments:
+            self._arguments = [*self._pointers.values(), *self._numbers, *self._variant.constants]
+        if self._device.type == "cpu" or driver.active.get_current_device() == self._device.index:
+            self._launch()
+        else:
+            with torch.cuda.device(self._device):
+                self._launch()
+
+    def _launch(self) -> None:
+        """Launch it on the current device; nothing if the grid has no programs."""
+        compiled = self._compiled
+        if self._grid[0] == 0:
+            return
+        if compiled is None:
+            self._compile_and_launch()
+        elif has_hooks(knobs.runtime.launch_enter_hook) or has_hooks(knobs.runtime.launch_exit_hook):
+            compiled[self._grid](*self._arguments)
+        else:  # the same without the description of the launch that hooks get
+            stream = driver.active.get_current_stream(self._device.index or 0)
+            compiled.run(
+                *self._grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *self._arguments
+            )
+
+    def _compile_and_launch(self) -> None:
+        """The first launch with pointers of these dtypes."""
+        key = (*self._variant, self._device, *map(_dtype, self._pointers.values()))
+        self._compiled = COMPILED.get(key)
+        if self._compiled is not None:
+            self._compiled[self._grid](*self._arguments)  # loads the kernel
+            return
+        self._compiled = self._variant.kernel[self._grid](*self._arguments, **OPTIONS)
+        if self._compiled is not None:  # the interpreter compiles nothing
+            COMPILED[key] = self._compiled
+
+
+def _dtype(pointer: Tensor | None) -> torch.dtype | None:
+    return None if pointer is None else pointer.dtype
+
+
+def has_hooks(chain: Any) -> bool:
+    """Whether anything observes launches: a chain of hooks, before Triton 3.5 a hook or None."""
+    return bool(getattr(chain, "calls", chain))
 
 
 def compiled_for(dtype: torch.dtype, wide: bool = False) -> tuple[Any, Any, int]:
@@ -64,8 +132,9 @@ def can_launch(device: torch.device) -> bool:
     """
     out = torch.zeros(1, dtype=torch.int32, device=device)
     try:
-        TRIAL.launch((1, 1, 1), [out], [])
-        TRIAL.launch((1, 1, 1), [out], [])
+        trial = Launch(TRIAL, (1, 1, 1), {"out": out}, [])
+        trial()
+        trial()
     except Exception as error:  # no compiler, no Python.h, too old a GPU: each raises a different type
         reason = str(error).strip().partition("\n")[0]
         warnings.warn(

@@ -1,14 +1,14 @@
 """The launch of the sums over the units of many tensors."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic.backends.triton.launch import Variant, compiled_for
+from psilogic.backends.triton.launch import Launch, Variant, compiled_for
 from psilogic.backends.triton.sum_kernels import complete_kernel, statistics_kernel
-from psilogic.backends.triton.tables import sum_tables, uploaded_addresses
+from psilogic.backends.triton.tables import address_table, sum_tables
 from psilogic.step import BucketStep
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.memory import Sizes
@@ -23,11 +23,13 @@ def statistics(dtype: torch.dtype, with_sums: bool) -> Variant:
 
 
 class UnitSums(NamedTuple):
-    """Sums over the units of N tensors, those of long rows in parts."""
+    """Sums over the units of N tensors, those of long rows in parts, and the launch that computes them."""
 
+    launch: Launch
     # sums of |g|^2, then optionally of |theta|^2, then optionally of g (0 for tensors with at most one dimension), in
     # float64. Each has the shape (U,), or (U + parts,) if rows have parts, with 0 for such rows
     parts: Tensor
+    of_gradients: Tensor  # the first of these sums
     with_params: bool  # whether the sums of |theta|^2 are there
     with_sums: bool  # whether the sums of g are there
     sizes: Sizes  # of the tensors
@@ -38,7 +40,7 @@ class UnitSums(NamedTuple):
     @property
     def total(self) -> Tensor:
         """The sum of |g|^2 of all tensors, 0-dim."""
-        return self.parts[0].sum()
+        return self.of_gradients.sum()
 
     def by_unit(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """For each of the U units the sums of |g|^2, of g and of |theta|^2; the last two as requested, or None.
@@ -46,7 +48,7 @@ class UnitSums(NamedTuple):
         The sums of long rows take one more launch; `total` is invalid afterwards.
         """
         grid = (len(self.splits) // 3, len(self.parts), 1)
-        COMPLETE.launch(grid, [self.parts, self.splits], [self.parts.shape[1]])
+        Launch(COMPLETE, grid, {"parts": self.parts, "splits": self.splits}, [self.parts.shape[1]])()
         rows = self.parts[:, : self.sizes.unit_count]
         sums = rows[-1] if self.with_sums else None
         param_squares = rows[1] if self.with_params else None
@@ -56,26 +58,29 @@ class UnitSums(NamedTuple):
 def unit_sums_of(work: BucketStep) -> UnitSums:
     """The sums that the step of a bucket needs."""
     group = work.bucket.group
-    return unit_sums(
-        work.tensors.grads[0],
-        work.addresses,
-        work.sizes,
-        with_params=group["agc_clip"] > 0,
-        with_sums=group["grad_centralize"],
-        tables=work.bucket.cache.tables,
-    )
+    addresses = address_table(work)
+    first = work.tensors.grads[0]
+
+    def of_plan() -> UnitSums:
+        with_params = group["agc_clip"] > 0
+        return unit_sums(first, addresses, work.sizes, with_params, group["grad_centralize"], work.bucket.cache.tables)
+
+    sums = work.once("sums", of_plan)
+    sums.launch.point(addresses=addresses)
+    sums.launch()
+    return sums
 
 
 def unit_sums(
-    first: Tensor, addresses: Any, sizes: Sizes, with_params: bool, with_sums: bool, tables: DeviceTables
+    first: Tensor, addresses: Tensor, sizes: Sizes, with_params: bool, with_sums: bool, tables: DeviceTables
 ) -> UnitSums:
-    """Sums over the units of N tensors that `supports` accepts, in one launch, always added in the same order.
+    """Sums over the units of N tensors that `supports` accepts, by one launch, always added in the same order.
 
     With sums of g in float64, otherwise in float32 (float64 for float64 tensors).
 
     Args:
         first: one of the tensors, for device and dtype.
-        addresses: those of the parameters, then of the gradients, then others or none.
+        addresses: those of the parameters, then of the gradients, then others or none; on the device.
         sizes: of the tensors and their units.
         with_params: whether to sum |theta|^2.
         with_sums: whether to sum g.
@@ -83,16 +88,18 @@ def unit_sums(
     """
     device = first.device
     records, tensor_of_item, splits = tables.get("items", sizes, device, lambda: sum_tables(sizes))
-    address_table = uploaded_addresses(tables, addresses, device)
     programs = len(tensor_of_item)
     width = sizes.unit_count
     if len(splits):
         width += programs
     columns = 1 + with_params
     parts = torch.empty(columns + with_sums, width, dtype=torch.float64, device=device)
-    statistics(first.dtype, with_sums).launch(
-        (programs, columns, 1),
-        [parts, address_table, records, tensor_of_item],
-        [sizes.unit_count, width, len(sizes.numels)],
-    )
-    return UnitSums(parts, with_params, with_sums, sizes, records, splits, tables)
+    pointers: dict[str, Tensor | None] = {
+        "parts": parts,
+        "addresses": addresses,
+        "records": records,
+        "tensors": tensor_of_item,
+    }
+    numbers = [sizes.unit_count, width, len(sizes.numels)]
+    launch = Launch(statistics(first.dtype, with_sums), (programs, columns, 1), pointers, numbers)
+    return UnitSums(launch, parts, parts[0], with_params, with_sums, sizes, records, splits, tables)

@@ -9,8 +9,20 @@ import torch
 from torch import Tensor
 
 from psilogic.backends.triton.sum_kernels import LONG, MIDDLE, ROWS, SEGMENT, SHORT, TILE
+from psilogic.step import BucketStep
 from psilogic.tensors.device_tables import DeviceTables, host
 from psilogic.tensors.memory import Sizes
+
+
+def address_table(work: BucketStep) -> Tensor:
+    """The addresses of a bucket's tensors on the device, uploaded again only if they are others than before."""
+    known = work.kept.get("addresses")
+    if known is not None and known[0] is work.addresses:
+        table: Tensor = known[1]
+        return table
+    table = uploaded_addresses(work.bucket.cache.tables, work.addresses, work.bucket.device)
+    work.kept["addresses"] = work.addresses, table
+    return table
 
 
 def uploaded_addresses(tables: DeviceTables, addresses: Any, device: torch.device) -> Tensor:

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from psilogic.backends.triton.launch import DTYPES, Variant, compiled_for
-from psilogic.backends.triton.tables import chunk_tables, uploaded_addresses
-from psilogic.backends.triton.update_kernels import INTERPRETED, update_kernel
+from psilogic.backends.triton.launch import DTYPES, Launch, Variant, compiled_for
+from psilogic.backends.triton.tables import chunk_tables
+from psilogic.backends.triton.update_kernels import INTERPRETED, VECTORS, update_kernel
 from psilogic.step import Scalar, Step, Tensors
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.memory import Sizes, uniform
@@ -50,51 +50,66 @@ def pointer_or_number(lr: Scalar) -> tuple[Tensor | None, Any]:
     return None, lr
 
 
-def update_(
-    tensors: Tensors,
-    addresses: Any,
-    sizes: Sizes,
-    step: Step,
-    mean: Tensor | None,
-    scale: Tensor | None,
-    tables: DeviceTables,
-    found_inf: Tensor | None = None,
-) -> None:
-    """One step for N tensors that `supports` accepts, in place: mean and scale, decay, quantum decay, Adam.
+class Update:
+    """The launch of the update of N tensors that `supports` accepts, which is repeated in each step of a plan.
 
     Args:
-        tensors: the tensors.
-        addresses: theirs, column after column.
+        first: one of the tensors, for device and dtype.
+        addresses: theirs, column after column, on the device.
         sizes: theirs and their units'.
-        step: the step to take, with vectors and a tensor lr on the device, in float64 if possible.
-        mean: subtracted from the gradients, unit by unit, shape (U,); None for 0.
-        scale: multiplies them after that, shape (U,); None for 1.
         tables: used for no other list of tensors.
-        found_inf: nothing changes if it, one element, is above 0; None for 0.
     """
-    first = tensors.params[0]
-    chunk = CHUNK_BYTES // first.dtype.itemsize
-    records, tensor_of_chunk = tables.get("chunks", sizes, first.device, lambda: chunk_tables(sizes, chunk))
-    address_table = uploaded_addresses(tables, addresses, first.device)
-    t, decay, quantum_rate, mean, scale = map(_contiguous_or_none, (step.t, step.decay, step.quantum_rate, mean, scale))
-    lr_pointer, lr = pointer_or_number(step.lr)
-    lr_stride = int(lr_pointer is not None and lr_pointer.numel() > 1)
-    has_units = scale is not None or mean is not None
-    update_of(first.dtype, by_rows=has_units and sizes.have_units).launch(
-        (len(tensor_of_chunk), 1, 1),
-        [address_table, records, tensor_of_chunk, t, decay, quantum_rate, mean, scale, lr_pointer, found_inf],
-        [
-            len(sizes.numels),
-            lr_stride,
-            lr,
-            step.beta1,
-            step.beta2,
-            _log(step.beta1),
-            _log(step.beta2),
-            step.eps,
-        ],
-    )
-    torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
+
+    def __init__(self, first: Tensor, addresses: Tensor, sizes: Sizes, tables: DeviceTables) -> None:
+        chunk = CHUNK_BYTES // first.dtype.itemsize
+        records, tensor_of_chunk = tables.get("chunks", sizes, first.device, lambda: chunk_tables(sizes, chunk))
+        pointers = {"addresses": addresses, "records": records, "tensors": tensor_of_chunk}
+        absent = dict.fromkeys(VECTORS[len(pointers) :])
+        variant = update_of(first.dtype, by_rows=sizes.have_units)
+        self._launch = Launch(variant, (len(tensor_of_chunk), 1, 1), {**pointers, **absent}, [])
+        self._count = len(sizes.numels)
+        self._step: Step | None = None  # the last one
+
+    def __call__(
+        self,
+        tensors: Tensors,
+        addresses: Tensor,
+        step: Step,
+        mean: Tensor | None,
+        scale: Tensor | None,
+        found_inf: Tensor | None = None,
+    ) -> None:
+        """One step, in place: mean and scale, decay, quantum decay, Adam.
+
+        Args:
+            tensors: the tensors.
+            addresses: theirs, column after column, on the device.
+            step: the step to take, with vectors and a tensor lr on the device, in float64 if possible.
+            mean: subtracted from the gradients, unit by unit, shape (U,); None for 0; always the same for a step.
+            scale: multiplies them after that, shape (U,); None for 1; always the same for a step.
+            found_inf: nothing changes if it, one element, is above 0; None for 0.
+        """
+        if step is not self._step:
+            self._step = step
+            self._read(step, mean, scale)
+        self._launch.point(addresses=addresses, found_inf=found_inf)
+        self._launch()
+        torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
+
+    def _read(self, step: Step, mean: Tensor | None, scale: Tensor | None) -> None:
+        """Take the arguments of a step."""
+        lr_pointer, lr = pointer_or_number(step.lr)
+        lr_stride = int(lr_pointer is not None and lr_pointer.numel() > 1)
+        logs = (_log(step.beta1), _log(step.beta2))
+        self._launch.take([self._count, lr_stride, lr, step.beta1, step.beta2, *logs, step.eps])
+        self._launch.point(
+            t=_contiguous_or_none(step.t),
+            decay=_contiguous_or_none(step.decay),
+            quantum_rate=_contiguous_or_none(step.quantum_rate),
+            mean=_contiguous_or_none(mean),
+            scale=_contiguous_or_none(scale),
+            lr_pointer=lr_pointer,
+        )
 
 
 def _contiguous_or_none(vector: Tensor | None) -> Tensor | None:

@@ -1,0 +1,35 @@
+"""The stages of a step, from the sums over gradients to new values of the states' scalars, for all of its buckets."""
+
+from torch import Tensor
+
+from psilogic.gradients import reduce
+from psilogic.step import BucketStep, StepInputs
+from psilogic.tensors.scalars import write_
+
+
+def take(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Tensor | None, is_observed: bool) -> bool:
+    """Take the steps of all buckets, whose backends are selected.
+
+    Args:
+        works: the steps.
+        grad_scale: the factor of the loss that GradScaler leaves to the step, one element; None for 1.
+        found_inf: above 0 if GradScaler found an overflow, one element; None if it leaves no check to the step.
+        is_observed: whether something observes the decisions.
+
+    Returns:
+        False if the host has read that there is an overflow: then nothing has changed.
+    """
+    for work in works:
+        work.backend.begin(work)
+    found_inf = reduce(works, found_inf)
+    if found_inf is not None and (is_observed or not all(work.backend.on_device for work in works)):
+        if found_inf.item():
+            return False
+        found_inf = None  # where it is not read here, the updates check it on the device
+    inputs = StepInputs(works[0].bucket.group["max_grad_norm"], grad_scale, found_inf, is_observed)
+    works[0].backend.decide(works, inputs)  # all of a step decide in the same way
+    for work in works:
+        if work.states:
+            work.backend.finish(work, found_inf)
+            write_(work.states, work.scalars)
+    return True
