@@ -22,7 +22,7 @@ def halves(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
     return [{"params": params[:middle]}, {"params": params[middle:]}]
 
 
-@check("parameter groups", "fail", "read lr and the other hyperparameters from each group in step(), not from self")
+@check("parameter groups", "fail", "in step() use every hyperparameter, and read it from the group, not from self")
 def parameter_groups(case: Case) -> tuple[Severity, str]:
     """Every group is trained, with its own learning rate and weight decay."""
     try:

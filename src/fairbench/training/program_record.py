@@ -127,7 +127,8 @@ def program_record(
 def _beyond(reported: Reported, steps: int) -> str:
     """The message on a program that reported a step beyond the last one."""
     remedy = (
-        '{steps} in the command tells it; if it counts something else, as epochs, keys = { step = "epoch" } says so'
+        "{steps} in the command, or trial.steps in the program, tells it; "
+        'if it counts something else, as epochs, keys = { step = "epoch" } says so'
     )
     return f"it reported step {reported.last}, and its trial has {steps}; {remedy}"
 
@@ -201,5 +202,5 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
         remedies.append("--results 'GLOB' names a file in its folder")
         remedies.append("--metric-pattern 'REGEX' reads its output")
     if key.startswith("test/"):
-        remedies.append('without a test split, breaks = ["split"] in the suite takes the validation split')
+        remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
     return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}"

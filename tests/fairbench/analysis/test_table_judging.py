@@ -53,6 +53,13 @@ def test_the_first_line_says_how_the_table_was_read(tmp_path, command):
     assert command("verdicts", str(file)).startswith("Read as: optimizer = optimizer, seed = seed, value = loss;")
 
 
+def test_a_direction_against_the_name_of_the_metric_is_pointed_out():
+    against = fb.verdicts(rows_of(LOSSES), "AdamW", better="higher")
+    assert "; higher is better by --better, although the name val_loss says lower; " in against.read_as
+    agreeing = fb.verdicts(rows_of(LOSSES), "AdamW", better="lower")
+    assert "; lower is better by --better; " in agreeing.read_as
+
+
 def test_two_seeds_give_no_verdict_unless_the_user_says_so():
     losses = {"a": (1.0, 1.001), "b": (2.0, 2.0015)}
     (c,) = fb.verdicts(rows_of(losses))

@@ -46,6 +46,12 @@ def test_columns_of_other_numbers_are_asked_for(head):
     assert c.test == "paired"
 
 
+def test_a_file_without_a_line_of_names_is_told_to_get_one():
+    text = "AdamW,0,mnist,0.91\nAdamW,1,mnist,0.92\nLion,0,mnist,0.93\nLion,1,mnist,0.94"
+    with pytest.raises(UsageError, match="no names of columns, since 'AdamW' is also a value below it; write a line"):
+        judge(text)
+
+
 def test_levels_of_json_are_told_by_their_keys():
     runs = {"AdamW": [1.1, 1.3, 1.2], "SGD": [2.1, 2.3, 2.25]}
     by_task = json.dumps({"mnist": runs, "wiki": runs})

@@ -59,11 +59,11 @@ WRONG["another name, on the screen and in a file"] = Wrong(
 )
 WRONG["no test split"] = Wrong(
     program=RESULT.replace(", test_loss=1.0", ""),
-    message=r'no test/loss: metrics.jsonl has step, val/loss; .*breaks = \["split"\]',
+    message=r"no test/loss: metrics.jsonl has step, val/loss; .*, --set 'breaks=\[\"split\"\]' takes the validation",
 )
 WRONG["more steps"] = Wrong(
     program=RESULT.replace("step=steps", "step=25"),
-    message="it reported step 25, and its trial has 20",
+    message=r"it reported step 25, and its trial has 20; \{steps\} in the command, or trial.steps in the program",
 )
 WRONG["two results"] = Wrong(
     program=RESULT + RESULT.replace("val_loss=1.0", "val_loss=2.0"),

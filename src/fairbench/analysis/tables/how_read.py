@@ -1,16 +1,19 @@
 """The sentence that says how a table was read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fairbench.analysis.tables.arenas import ArenaTable
 from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.layout import LongTable
+from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
 
 SAID = ("optimizer", "arena", "seed", "step", "metric", "state", "value", "mean", "std", "sem", "n")
 """The roles that the sentence tells, in this order."""
+BETTER_WORD = {"lower": "min", "higher": "max"}
+"""The direction that each word for the better values means."""
 
 
 def how_read(table: LongTable, entries: Entries, arenas: Sequence[ArenaTable], asked: Question, compared: str) -> str:
@@ -61,7 +64,7 @@ def _span(sizes: Sequence[int]) -> str:
 
 def _better(arenas: Sequence[ArenaTable], metric: str, asked: Question) -> str:
     """The better values, and what says so."""
-    words = {"min": "lower", "max": "higher"}
+    words = {direction: word for word, direction in BETTER_WORD.items()}
     arenas_of = grouped((words[arena.direction], arena.arena) for arena in arenas)
     texts = []
     for word, names in arenas_of.items():
@@ -69,7 +72,15 @@ def _better(arenas: Sequence[ArenaTable], metric: str, asked: Question) -> str:
         texts.append(f"{word} is better{place}")
     reason = f"by the name {metric}"
     if asked.better:
-        reason = "by --better"
+        reason = f"by --better{_contradiction(metric, {arena.direction for arena in arenas})}"
     elif any(arena.said_by_table for arena in arenas):
         reason = "by the table"
     return f"{', '.join(texts)} {reason}"
+
+
+def _contradiction(metric: str, directions: Collection[str]) -> str:
+    """What the name of the metric says about the better values, if --better says the opposite; otherwise empty."""
+    by_name = direction_of(metric)
+    if not by_name or BETTER_WORD[by_name] in directions:
+        return ""
+    return f", although the name {metric} says {by_name}"

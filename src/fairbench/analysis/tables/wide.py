@@ -136,7 +136,13 @@ def _are_counted(numbers: Sequence[str]) -> bool:
 
 
 def _numbers_error(sheet: Sheet, numbers: Sequence[str]) -> UsageError:
-    """The error for columns whose names are numbers that do not count."""
+    """The error for columns whose names are numbers that do not count, or for a first line with values."""
+    for column in sheet.columns:
+        if column in sheet.column(column):
+            return UsageError(
+                f"{sheet.name}: the first line has no names of columns, since {column!r} is also a value below it; "
+                "write a line of names above it, as optimizer,seed,value"
+            )
     return UsageError(
         f"{sheet.name}: the columns {some(numbers)} are numbers; give --columns seed=columns if they are seeds, "
         "--columns arena=columns if each is a setting of its own, or --metric with one of them"
