@@ -128,7 +128,7 @@ dist: setup
 addresses:
 	@test -n '$(REPOSITORY)' || { echo 'make addresses needs the address: REPOSITORY=https://HOST/OWNER/NAME make addresses'; exit 2; }
 	sed -i 's|https://example.invalid/psilogic-fairbench|$(REPOSITORY)|' pyproject.toml CITATION.cff
-	sed -i 's|git clone URL \(.*\)  # URL: .*|git clone $(REPOSITORY) \1|' README.md README.md.in CONTRIBUTING.md docs/index.md
+	sed -i 's|git clone URL \(.*\)  # URL: .*|git clone $(REPOSITORY) \1|' README.md docs/templates/README.md.in CONTRIBUTING.md docs/index.md
 
 # Every warning fails it, a link that leads nowhere among them.
 docs: setup

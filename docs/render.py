@@ -1,4 +1,4 @@
-"""Write the pages that show results: README.md and every page that has a template, such as `performance.md.in`.
+"""Write README.md and every page of docs/ that has a template, `docs/templates/performance.md.in` for example.
 
 .venv/bin/python docs/render.py
 
@@ -30,6 +30,7 @@ from fairbench.common.toml import tomllib
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs/results"
+TEMPLATES = ROOT / "docs/templates"
 NAMED = re.compile(r"\{\{ (\w+)\.(\w+)(?:: ([^}]+))? \}\}")
 NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)((?:\.\d+)?(?:e[-+]\d+)?)")
 """As Python writes numbers; the commits 0012345 and 12e3456 are none."""
@@ -176,9 +177,15 @@ def rendered(template: str, results: Path = RESULTS) -> str:
 
 
 def pages() -> dict[Path, Path]:
-    """The page of each template."""
-    templates = (ROOT / "README.md.in", *sorted((ROOT / "docs").rglob("*.md.in")))
-    return {template: template.with_suffix("") for template in templates}
+    """The page of each template. It has the same place in docs/, but README.md is that of the repository."""
+    found = {}
+    for template in sorted(TEMPLATES.rglob("*.md.in")):
+        place = template.relative_to(TEMPLATES).with_suffix("")
+        if place == Path("README.md"):
+            found[template] = ROOT / place
+        else:
+            found[template] = ROOT / "docs" / place
+    return found
 
 
 if __name__ == "__main__":

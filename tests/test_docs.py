@@ -82,8 +82,15 @@ def test_the_readme_has_the_published_picture(monkeypatch):
 
 def test_a_release_fills_the_address_of_the_repository_in(tmp_path):
     placeholder = re.compile(r"example\.invalid|git clone URL")
-    expected = {"CITATION.cff", "CONTRIBUTING.md", "README.md", "README.md.in", "docs/index.md", "pyproject.toml"}
-    (tmp_path / "docs").mkdir()
+    expected = {
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "README.md",
+        "docs/templates/README.md.in",
+        "docs/index.md",
+        "pyproject.toml",
+    }
+    (tmp_path / "docs/templates").mkdir(parents=True)
     for name in ("Makefile", *expected):
         shutil.copy(ROOT / name, tmp_path / name)
         assert name == "Makefile" or placeholder.search((ROOT / name).read_text()), name

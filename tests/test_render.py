@@ -19,7 +19,7 @@ TEMPLATES = pages()
 MEASURED_NAMES = ("README.md.in", "what-we-found.md.in", "performance.md.in")
 MEASURED = [template for template in TEMPLATES if template.name in MEASURED_NAMES]
 """Pages on which every number comes from a table."""
-STUDIES = [template for template in TEMPLATES if (template.parent / "significance.csv").exists()]
+STUDIES = [template for template, page in TEMPLATES.items() if (page.parent / "significance.csv").exists()]
 """Pages of the published studies."""
 VERDICT = re.compile(r"\b(?:better|worse|equivalent|no\s+difference)\b", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+\s?%)(?![\w.]*\.\d)")
@@ -41,7 +41,7 @@ NO_CLAIM = (
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: str(template.relative_to(ROOT)))
 def test_a_page_has_the_numbers_of_the_tables(template):
     page = TEMPLATES[template].read_text()
-    assert rendered(template.read_text()) == page, f"edit {template.name}, then run docs/render.py"
+    assert rendered(template.read_text()) == page, f"edit {template.relative_to(ROOT)}, then run docs/render.py"
 
 
 def claims(template):
@@ -64,7 +64,7 @@ def test_no_verdict_is_typed(template):
 
 @pytest.mark.parametrize("template", STUDIES, ids=lambda template: template.parent.name)
 def test_a_page_says_whether_equivalent_is_corrected(template):
-    with (template.parent / "significance.csv").open() as file:
+    with (TEMPLATES[template].parent / "significance.csv").open() as file:
         is_corrected = "p_equivalence_holm" in next(csv.reader(file))
     says_it_is_not = re.search(r"\*equivalent\*[^.;]* not corrected", template.read_text()) is not None
     assert says_it_is_not != is_corrected

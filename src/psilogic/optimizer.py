@@ -297,7 +297,7 @@ class PsiLogic(Observable):
             self._plan.keep(works)
 
     def _planned(self, conditions: Conditions) -> list[BucketStep]:
-        """The steps of all buckets, planned anew."""
+        """The steps of all buckets, by a new plan."""
         buckets = collect(self, self._sharding, self._caches)
         if not buckets:
             return []

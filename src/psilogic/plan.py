@@ -1,8 +1,8 @@
 """The plan of a step: which backend updates which tensors by which launches, for later steps that would find the same.
 
 It depends on options, on which parameters have gradients, and on metadata and addresses of tensors, but on no value.
-The next step compares these, which is a small part of the work of a plan. It reads anew what may change in each step:
-numbers such as the learning rate, and the addresses of gradients. After any other change the plan is made anew.
+The next step compares these, which is a small part of the work of a plan. It reads again what may change in each step:
+numbers such as the learning rate, and the addresses of gradients. After any other change a new plan is made.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -137,7 +137,7 @@ class Plan:
         return Plan, ()  # a copy is empty: addresses are part of a plan
 
     def forget(self) -> None:
-        """Make the next plan anew."""
+        """Forget the plan: the next step makes a new one."""
         self._key: Any = None  # what the last step depended on besides tensors
         self._options: list[tuple[Any, ...]] = []  # of each group
         self._others: list[tuple[Any, ...]] = []  # those that are no numbers

@@ -138,7 +138,7 @@ def observer(optimizer):
 
 
 STILL = [nothing, learning_rate, all_numbers, gradients_elsewhere]
-ANEW = [
+NEW_PLAN = [
     betas,
     switch,
     array_for_betas,
@@ -188,7 +188,7 @@ def trajectory(change, options):
 
 
 @pytest.mark.parametrize("options", [{}, {**PROCESSING, "quantum_decay": 1.0, "gamma_T_max": 60}], ids=["", "all"])
-@pytest.mark.parametrize("change", [*STILL, gradients_freed, *ANEW])
+@pytest.mark.parametrize("change", [*STILL, gradients_freed, *NEW_PLAN])
 def test_a_plan_holds_until_something_changes(monkeypatch, held, change, options):
     ours = trajectory(change, options)
     if change is not gradients_freed:  # which may be allocated where they were
