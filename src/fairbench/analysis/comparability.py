@@ -105,9 +105,9 @@ def mixtures(analyses: Analyses) -> list[Mixture]:
     for fact, values in results.environment.items():
         mixed = _mixed(results, fact)
         if mixed:
-            confounded = _confounded(results, fact, mixed)
-            facts = facts_of_comparisons.setdefault((mixed, confounded), {})
-            facts[fact] = values
+            comparisons = (mixed, _confounded(results, fact, mixed))
+            facts_of_comparisons.setdefault(comparisons, {})
+            facts_of_comparisons[comparisons][fact] = values
     return [Mixture(facts, mixed, confounded) for (mixed, confounded), facts in facts_of_comparisons.items()]
 
 

@@ -31,11 +31,13 @@ class MeasuredNoise:
         from rich.console import Group
 
         found = self.measured
-        columns = [("pairs", True), ("difference seen", True), ("equivalence shown", True), ("minutes", True)]
+        titles = ("pairs", "difference seen", "equivalence shown", "minutes")
+        columns = [(title, True) for title in titles]  # all of them hold numbers
         rows = []
         for reach in found.reaches:
             numbers = (reach.difference, reach.equivalence, reach.minutes)
-            rows.append([str(reach.pairs), *[plain(number, ".2g") for number in numbers]])
+            texts = [plain(number, ".2g") for number in numbers]
+            rows.append([str(reach.pairs), *texts])
         return Group(*self._lines(), text_table(columns, rows), *self._remarks())
 
     def _lines(self) -> list[str]:
@@ -47,9 +49,10 @@ class MeasuredNoise:
             lines.append(f"{again}: sd {plain(found.std_repeated, '.2g')}, so the program is not deterministic")
         else:
             lines.append(f"{again}: the same values")
-        lines.append(f"a run takes {plain(found.seconds, '.3g')} s")
+        speed = f"a run takes {plain(found.seconds, '.3g')} s"
         if found.drift is not None and found.drift_p is not None:
-            lines[-1] += f"; its step time changed by {percent(found.drift)} over the runs (p {found.drift_p:.2g})"
+            speed += f"; its step time changed by {percent(found.drift)} over the runs (p {found.drift_p:.2g})"
+        lines.append(speed)
         return lines
 
     def _remarks(self) -> list[str]:
@@ -72,8 +75,8 @@ def measured_noise(directory: Path, seeds: dict[str, int]) -> MeasuredNoise:
     """
     history, lookup = open_study(directory)
     study = history.study
-    (arena,) = study.suite.arenas
-    base, repeated = seeds
+    (arena,) = study.suite.arenas  # a study of a program has one
+    base, repeated = seeds.keys()
     needed = {(arena, name): number for name, number in seeds.items()}
     results = collect(study, lookup, needed)
     return MeasuredNoise(noise(results, arena, base, repeated), directory)

@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a `UsageError` with the message, and with the command that shows the help."""
-        see = " See" if message.endswith("?") else "; see"
+        ends_with_suggestion = message.endswith("?")
+        see = " See" if ends_with_suggestion else "; see"
         raise UsageError(f"{message.removeprefix('argument ')}{see} {self.prog} --help")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -57,14 +58,14 @@ def refuse_empty(words: Sequence[str]) -> None:
     """Raise UsageError for an empty argument: an unset variable of a shell leaves one."""
     for before, word in pairwise(["", *words]):
         option, equals, value = word.partition("=")
-        has_empty_value = option.startswith("--") and equals and not value.strip()
-        if word.strip() and not has_empty_value:
-            continue
-        name = "an argument"
-        if equals:
+        if option.startswith("--") and equals and not value.strip():
             name = option
+        elif word.strip():
+            continue  # it is not empty
         elif before.startswith("-"):
             name = before
+        else:
+            name = "an argument"
         raise UsageError(f"{name} is empty, as with an unset variable; give a value, or leave it out")
 
 
@@ -132,7 +133,7 @@ def columns(text: str) -> dict[str, str]:
 
     Raises `UsageError` for a text of another form.
     """
-    pairs = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)
+    pairs = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)  # skips what has another form
     understood = ",".join(f"{role}={name}" for role, name in pairs)
     if understood != text:
         raise UsageError(f'--columns must be WHAT=NAME,..., as optimizer=model,value="val/acc", got {text!r}')

@@ -112,7 +112,7 @@ def parse_json(content: bytes) -> Any:
             value = json.loads(content.decode(), parse_constant=_refuse, parse_float=_finite)
         except RecursionError:
             raise too_deep from None
-    level: list[Any] = [[value]]  # the lists and tables of one level of the nesting
+    level: list[Any] = [[value]]  # the lists and tables of one level of the nesting; above the value, a list around it
     for _ in range(DEEPEST):
         level = _nested(level)
         if not level:

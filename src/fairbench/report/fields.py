@@ -33,6 +33,8 @@ COMMON = {
     "selected": "whether its setting is the one that is reported",
 }
 """The meanings of columns whose dataclass does not describe them."""
+ATTRIBUTES = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", re.MULTILINE)
+"""Names of attributes and their meaning in a docstring. Further lines of the meaning are indented deeper."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def fields_of(kind: type) -> list[Field]:
     """
     types = get_type_hints(kind)
     meanings = dict(COMMON)
-    for base in reversed(kind.__mro__):
+    bases_first = reversed(kind.__mro__)  # so that the class itself has the last word
+    for base in bases_first:
         meanings |= meanings_of(base)
     return [Field(name, _type(types[name]), meanings[name]) for name in names_of(kind)]
 
@@ -94,7 +97,7 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 def _type(hint: Any) -> str:
     """The name of the type of a field. None among the alternatives is ignored."""
-    alternatives = get_args(hint) or (hint,)
+    alternatives = get_args(hint) or (hint,)  # float | None has two
     first = next(alternative for alternative in alternatives if alternative is not NoneType)
     return TYPES.get(first, "string")
 
@@ -114,7 +117,7 @@ def meanings_of(kind: type) -> dict[str, str]:
     text = inspect.getdoc(kind) or ""
     _, _, section = text.partition("Attributes:\n")
     meanings = {}
-    for names, lines in re.findall(r"^    (\w+(?:, \w+)*): (.*(?:\n     +.*)*)", section, flags=re.MULTILINE):
+    for names, lines in ATTRIBUTES.findall(section):
         meaning = re.sub(r"\bNone\b", "empty", _in_one_line(lines)).rstrip(".")
         for name in names.split(", "):
             meanings[name] = meaning

@@ -37,11 +37,12 @@ def _output(output: Output[SourceT], wording: Wording) -> Output[SourceT]:
         for summary, text in output.folded(source):
             yield wording.text(summary), text
 
+    has_data_file = bool(output.data or output.kind)
     return replace(
         output,
         title=wording.text(output.title),
         view=_view_of(output, wording) if output.has_table else None,
-        data=_data_of(output, wording) if output.data or output.kind else None,
+        data=_data_of(output, wording) if has_data_file else None,
         figure=_figure_of(output.figure, wording) if output.figure else None,
         finding=_finding_of(*output.finding, wording) if output.finding else None,
         texts=texts,

@@ -55,20 +55,23 @@ class Overrides:
     def option_at(self, path: KeyPath) -> str:
         """The option that set the value of a key; empty if it comes from the suite file."""
         key = ".".join(path)
+        entry = path[:2]  # a table of the suite, and a name in it
         for setting in self.settings:
-            if setting in (key, _short_key(path)) or key.startswith(f"{setting}."):
+            is_key = setting in (key, _short_key(path))
+            is_table_of_key = key.startswith(f"{setting}.")
+            if is_key or is_table_of_key:
                 return f"setting {setting}"
         for name in self.variants:
-            if path[:2] in (("variants", name), ("optimizers", name)):
+            if entry in (("variants", name), ("optimizers", name)):
                 return f"--variant {name}"
-        for name, patterns in SET_BY.items():
-            value = getattr(self, name)
+        for option, patterns in SET_BY.items():
+            value = getattr(self, option)
             was_given = value not in (None, "")
             if was_given and any(fnmatchcase(key, pattern) for pattern in patterns):
-                return f"--{name.replace('_', '-')} {value}"
+                return f"--{option.replace('_', '-')} {value}"
         for word in self.arenas or ():
-            _, colon, name = word.rpartition(":")
-            if colon and path[:2] == ("arenas", name):
+            _, colon, name = word.rpartition(":")  # a user's own arena is given as file.py:Class
+            if colon and entry == ("arenas", name):
                 return f"--arenas {word}"
         return ""
 
@@ -144,7 +147,8 @@ def _arenas_of(word: str, arenas: Mapping[str, ArenaPlan]) -> list[str]:
     """The arenas that a name stands for: the arena with the name, and all arenas that the suite file makes of it."""
     names = []
     for name, plan in arenas.items():
-        if plan.ladder_point and word in (plan.ladder_point.family, plan.ladder_point.reference_curve_arena):
+        point = plan.ladder_point
+        if point and word in (point.family, point.reference_curve_arena):
             names.append(name)
     if word in arenas or not names:  # an unknown word stays, for the error message
         names.insert(0, word)
@@ -200,10 +204,11 @@ def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Over
     The pairs of removed optimizers are left out, and added optimizers are compared as the listed ones. If a list of the
     suite becomes empty, every optimizer is compared with the reference, which is what `Compare()` means.
     """
-    if overrides.reference and suite.compare != Compare(baselines=[ALL]):
+    has_all_pairs = suite.compare == Compare(baselines=[ALL])
+    if overrides.reference and not has_all_pairs:
         return Compare()  # all others are compared with the reference of the command
     number_kept = len(optimizers) - len(overrides.added)
-    added = list(optimizers)[number_kept:]
+    added = list(optimizers)[number_kept:]  # they are the last
     extended = suite.compare.extended(added)
     removed = suite.optimizers.keys() - optimizers.keys()
     left = Compare(
@@ -214,8 +219,10 @@ def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Over
         return Compare()
     if extended.baselines and not left.baselines:
         return Compare()
-    if removed and not replace(suite, optimizers=optimizers, compare=left).pairs:
-        return Compare()
+    if removed:
+        changed = replace(suite, optimizers=optimizers, compare=left)
+        if not changed.pairs:
+            return Compare()
     return left
 
 
@@ -229,6 +236,6 @@ def _with_reference(suite: Suite, overrides: Overrides) -> Suite:
             f"the reference {suite.noun} {reference!r} is not in the run; give --reference one of: {choices}"
         )
     controls = suite.controls
-    if narrowed and not suite.optimizers.keys() >= set(controls):
+    if narrowed and any(name not in suite.optimizers for name in controls):
         controls = []  # without one of them, its successor would add two things
     return replace(suite, reference=reference, controls=controls)

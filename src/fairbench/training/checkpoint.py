@@ -117,7 +117,7 @@ class Checkpoint:
         Raises:
             Paused: a pause was requested.
         """
-        if self._pause_requested or 0 < self._seconds <= time.monotonic() - self._written:
+        if self._pause_requested or self._is_due():
             self._before_write()
             problem = incomplete()
             if problem:
@@ -131,6 +131,12 @@ class Checkpoint:
             self._written = time.monotonic()
         if self._pause_requested:
             raise Paused(self._unsaved)
+
+    def _is_due(self) -> bool:
+        """Whether the interval has passed since the last checkpoint. An interval of 0 never passes."""
+        if self._seconds <= 0:
+            return False
+        return time.monotonic() - self._written >= self._seconds
 
     def _write(self, state: State) -> str:
         """Replace the checkpoint. Returns the reason if this fails, so that the old one stays; otherwise empty."""

@@ -1,5 +1,6 @@
 """A planner of `torch.distributed.checkpoint` with which PsiLogic takes over a training of AdamW."""
 
+from collections.abc import Iterable
 from inspect import signature
 
 from torch.distributed.checkpoint._traverse import set_element
@@ -35,7 +36,7 @@ class LoadPlanner(DefaultLoadPlanner):
     """
 
     def create_local_plan(self) -> LoadPlan:
-        """The plan of this rank.
+        """The plan of this rank, for a checkpoint of PsiLogic or of AdamW.
 
         Raises:
             RuntimeError: a key is missing that AdamW has too.
@@ -45,13 +46,12 @@ class LoadPlanner(DefaultLoadPlanner):
         own = [key for key in self.state_dict if _is_own(key)]
         from_adamw = not any(key in saved for key in own)
         if from_adamw:
-            for key in own:
-                if _name(key) == "schema":
-                    set_element(self.original_state_dict, self.mappings[key], FROM_ADAMW)
+            self._set_schemas(own)
         if self.allow_partial_load:
             return plan
         for key in self.state_dict:
-            if key not in saved and not (from_adamw and _is_own(key)):
+            adamw_lacks_it = from_adamw and _is_own(key)
+            if key not in saved and not adamw_lacks_it:
                 raise RuntimeError(f"Missing key in checkpoint state_dict: {key}.")
         return plan
 
@@ -63,6 +63,13 @@ class LoadPlanner(DefaultLoadPlanner):
             return super().create_local_plan()
         finally:
             self.allow_partial_load = allowed
+
+    def _set_schemas(self, keys: Iterable[str]) -> None:
+        """Let the schema of each group say that its state came from AdamW."""
+        for key in keys:
+            if _name(key) == "schema":
+                path = self.mappings[key]  # its keys in the nested state
+                set_element(self.original_state_dict, path, FROM_ADAMW)
 
 
 def _is_own(key: str) -> bool:

@@ -102,7 +102,9 @@ def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]
     for ladder, arenas in suite.ladders.items():
         sizes, steps, names = _design(suite, [*product(arenas, suite.optimizers)])
         level = suite.alpha / len(suite.ladders)
-        spread = _needed_spread(sizes / center_of(sizes), steps / center_of(steps), names, suite, level)
+        relative_sizes = sizes / center_of(sizes)
+        relative_steps = steps / center_of(steps)
+        spread = _needed_spread(relative_sizes, relative_steps, names, suite, level)
         if spread is None:
             continue  # the ladder has too few sizes, horizons or seeds
         trend = None
@@ -153,8 +155,9 @@ def _needed_spread(sizes: Array, steps: Array, names: list[str], suite: Suite, l
 
     if not detectable(1.0):
         return None
-    spread = float(optimize.brentq(excess, 1e-9, 1.0))
-    return spread / (1 - 2**-EXPONENT)
+    spread = float(optimize.brentq(excess, 1e-9, 1.0))  # where the excess is 0
+    fall_when_steps_double = 1 - 2**-EXPONENT
+    return spread / fall_when_steps_double
 
 
 def _design(suite: Suite, cells: Sequence[tuple[str, str]]) -> tuple[Array, Array, list[str]]:

@@ -42,11 +42,13 @@ FILLER = re.compile(
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
 SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)
 """The name of a seed, as "seed 3"."""
+WORD = re.compile(r"[^\W_]+(?:\.\d+)?%?|[∅]")
+"""Letters and digits, which decimals and a percent sign may follow, as "12.5%"; or the sign of a mean."""
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text in small letters, without its punctuation."""
-    return re.findall(r"[^\W_]+(?:\.\d+)?%?|[∅]", text.casefold())
+    return WORD.findall(text.casefold())
 
 
 def is_summary(text: str) -> bool:
@@ -62,11 +64,12 @@ def is_summary(text: str) -> bool:
 
 def seed_in(text: str) -> str:
     """The number of a seed in a text such as "3" or "seed 3"; empty for another text."""
-    match = SEED.fullmatch(text.strip())
+    stripped = text.strip()
+    match = SEED.fullmatch(stripped)
     if match:
         return match[1]
-    is_whole = re.fullmatch(r"\d+(?:\.0+)?", text.strip())
-    return text.strip() if is_whole else ""
+    is_whole = re.fullmatch(r"\d+(?:\.0+)?", stripped)
+    return stripped if is_whole else ""
 
 
 def are_seeds(texts: Iterable[str]) -> bool:
@@ -79,7 +82,9 @@ def are_sizes(texts: Iterable[str]) -> bool:
     numbers = {int(text) for text in texts if text.isdigit()}
     if len(numbers) < 2 or min(numbers) < 8:
         return False
-    return all(number & (number - 1) == 0 for number in numbers) or all(number % 10 == 0 for number in numbers)
+    are_powers_of_two = all(number.bit_count() == 1 for number in numbers)
+    are_multiples_of_ten = all(number % 10 == 0 for number in numbers)
+    return are_powers_of_two or are_multiples_of_ten
 
 
 def is_optimizer(text: str) -> bool:

@@ -48,7 +48,8 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
     """
     roles = dict(columns.roles)
     table = wide(columns, fewest=1 if one_optimizer_is_enough else 2)
-    if table is None or table.role != "optimizer":
+    has_column_for_each_optimizer = table is not None and table.role == "optimizer"
+    if not has_column_for_each_optimizer:
         if columns.run_names is not None:
             roles.setdefault("optimizer", [columns.run_names])
         if "optimizer" not in roles and not one_optimizer_is_enough:
@@ -62,18 +63,22 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         for role, column in column_of_role.items():
             roles[role] = [column]
             meanings[role] = column
+        wide_columns = []
+        value_columns = roles.get("value", [])
     else:
         sheet, roles, metric = with_row_for_each(sheet, table, roles, metric)
         meanings[table.role] = f"the columns {some(table.labels)}"
+        wide_columns = list(table.columns)
+        value_columns = wide_columns
     if not sheet.rows:
         raise UsageError(f"{sheet.name} has no values in its rows")
     _check_spread(sheet, roles)
-    _check_headings(columns.sheet, list(table.columns) if table is not None else roles.get("value", []))
+    _check_headings(columns.sheet, value_columns)
     if columns.row_role == "step":
         sheet, roles = with_rows_as_steps(sheet, roles)
     judged = {column for names in roles.values() for column in names}
-    values = list(table.columns) if table is not None else []
-    unexplained = [column for column in columns.without_role if column not in judged and column not in values]
+    explained = {*judged, *wide_columns}
+    unexplained = [column for column in columns.without_role if column not in explained]
     check_runs(sheet, roles, unexplained, columns.row_role)
     if columns.row_role:
         meanings[columns.row_role] = "the rows"
@@ -85,11 +90,12 @@ def _check_spread(sheet: Sheet, roles: Roles) -> None:
     """Refuse means of several runs without a spread, neither in columns nor in their cells."""
     if "n" not in roles or any(role in roles for role in ("seed", "std", "sem")):
         return
-    (column,) = roles["n"][:1]
-    numbers = {row.cells.get(column, column) for row in sheet.rows}
+    column = roles["n"][0]
+    counts = {row.cells.get(column, column) for row in sheet.rows}  # n may be a number in place of a column
+    are_single_runs = counts <= {"", "1", "1.0"}
     values = roles.get("value", roles.get("mean", []))
     has_spread = any(pair_of(text) for name in values for text in sheet.column(name))
-    if has_spread or numbers <= {"", "1", "1.0"}:
+    if has_spread or are_single_runs:
         return
     way = "leave n out"
     if column in sheet.columns:

@@ -95,8 +95,11 @@ class _Rows(Sequence[dict[str, Any]]):
     def __getitem__(self, index: Any) -> Any:
         """A row, or a list of the rows in a slice."""
         if isinstance(index, slice):
-            return [*_Rows(self.columns, self.runs[index])]
-        run = self.runs[index]
+            return [self._row(run) for run in self.runs[index]]
+        return self._row(self.runs[index])
+
+    def _row(self, run: Run) -> dict[str, Any]:
+        """The value of a trial in each column."""
         return {column.name: column.value(run) for column in self.columns}
 
 

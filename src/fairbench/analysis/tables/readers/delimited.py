@@ -71,16 +71,26 @@ def _split_at_spaces(name: str, lines: Sequence[str]) -> list[str]:
     for spaces in (SPACES, WIDE_SPACES):
         rows = {number: spaces.split(line.strip()) for number, line in filled.items()}
         counts = [len(cells) for cells in rows.values()]
-        if spaces is WIDE_SPACES and len(counts) > 1 and counts[0] + 1 == min(counts[1:]):
+        if spaces is WIDE_SPACES and _have_row_numbers(counts):
             head = min(rows)
             rows[head] = ["", *rows[head]]
             counts[0] += 1
-        if len(set(counts)) <= 1:
+        have_equal_counts = len(set(counts)) <= 1
+        if have_equal_counts:
+            # the lines that are left out become empty, so that the others keep their numbers
             return ["\t".join(rows.get(number, [])) + "\n" for number in range(len(lines))]
     raise UsageError(
         f"{name} has no table: its lines have neither commas, semicolons, tabs or bars, nor equal numbers of cells "
         "between spaces; give a file with the table alone"
     )
+
+
+def _have_row_numbers(counts: Sequence[int]) -> bool:
+    """Whether the rows below the head have a cell more than the head, by the number of cells of each line."""
+    if len(counts) < 2:
+        return False
+    fewest_below = min(counts[1:])
+    return fewest_below == counts[0] + 1
 
 
 def _cell_count(line: str, delimiter: str) -> int:
