@@ -94,8 +94,9 @@ def _are_neighbors(run: Run, other: Run) -> bool:
         return False
     if not run.record.plan or not other.record.plan:
         return False  # such as those of `fairbench noise`, which are older than their partners
-    ends = [datetime.fromisoformat(each.record.written) for each in (run, other) if each.record]
-    apart = abs((ends[0] - ends[1]).total_seconds())
+    end = datetime.fromisoformat(run.record.written)
+    other_end = datetime.fromisoformat(other.record.written)
+    apart = abs((end - other_end).total_seconds())
     return apart <= max(run.cost.seconds.total, other.cost.seconds.total) + FARTHEST
 
 
@@ -128,19 +129,19 @@ def _judged(row: PairTimes, costs: Costs, p_holm: float | None, level: float, al
 
     ratio = exp(mean(d)),    d_i = log(our seconds) - log(their seconds) in pair i
     """
-    trial = _ratio(*_logs(costs, _trial_seconds), level)
-    step = _ratio(*_logs(costs, _step_seconds), level)
+    trial_ratio, trial_low, trial_high = _ratio(*_logs(costs, _trial_seconds), level)
+    step_ratio, step_low, step_high = _ratio(*_logs(costs, _step_seconds), level)
     verdict = "inconclusive"
     if p_holm is not None and p_holm < alpha:
-        verdict = "faster" if trial[0] < 1 else "slower"
+        verdict = "faster" if trial_ratio < 1 else "slower"
     return replace(
         row,
-        step_ratio=step[0],
-        step_low=step[1],
-        step_high=step[2],
-        trial_ratio=trial[0],
-        trial_low=trial[1],
-        trial_high=trial[2],
+        step_ratio=step_ratio,
+        step_low=step_low,
+        step_high=step_high,
+        trial_ratio=trial_ratio,
+        trial_low=trial_low,
+        trial_high=trial_high,
         level=1 - level,
         p_holm=p_holm,
         verdict=verdict,
@@ -148,14 +149,16 @@ def _judged(row: PairTimes, costs: Costs, p_holm: float | None, level: float, al
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float], level: float) -> tuple[float, float | None, float | None]:
-    """The geometric mean of ratios, and its interval, by the logarithms of both."""
+    """The geometric mean of ratios, and its interval at a level of the test, by the logarithms of both."""
     test = paired_t(ours, theirs)
+    ratio = math.exp(test.difference)
     if test.error is None or test.df is None:
-        return math.exp(test.difference), None, None
-    half_width = critical_t(level / 2, test.df) * test.error
+        return ratio, None, None
+    share_in_a_tail = level / 2
+    half_width = critical_t(share_in_a_tail, test.df) * test.error
     low = math.exp(test.difference - half_width)
     high = math.exp(test.difference + half_width)
-    return math.exp(test.difference), low, high
+    return ratio, low, high
 
 
 def _shortage(results: Results, c: Comparison, pairs: int) -> str:

@@ -96,8 +96,8 @@ def default_setting(study: ResolvedSuite, arm: ArmResults, tried: Sequence[Setti
     planned = study.search(arm.optimizer).first()
     defaults = _defaults(study, arm)
     default_rate = defaults.get("lr")
-    searched = dict(planned[0].extra).keys()
-    if not isinstance(default_rate, (int, float)) or not searched <= defaults.keys():
+    has_other_defaults = all(name in defaults for name, _ in planned[0].extra)
+    if not isinstance(default_rate, (int, float)) or not has_other_defaults:
         return planned[len(planned) // 2], "grid"
     setting_of_rate: dict[float, Setting] = {}
     for setting in tried:

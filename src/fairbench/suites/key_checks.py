@@ -74,7 +74,8 @@ def _check_source(path: KeyPath, source: str, facts: ArenaFacts) -> None:
     """Raise `Wrong` unless a source has data of the kind that an arena reads, with labels if the arena needs them."""
     fitting = []
     for name, dataset in DATASETS.items():
-        if dataset.kind == facts.kind and dataset.labelled >= facts.labelled:
+        has_needed_labels = dataset.labelled or not facts.labelled
+        if dataset.kind == facts.kind and has_needed_labels:
             fitting.append(name)
     remark = ""
     if facts.kind == "own":
@@ -105,7 +106,8 @@ def check_references(suite: Suite) -> None:
             check_known(("optimizers", name, "arenas", arena), "arena", [arena], suite.arenas)
     check_known(("reference",), suite.noun, [suite.reference], suite.optimizers)
     for key, names in vars(suite.compare).items():
-        if names != [ALL] or key == "optimizers":
+        are_all = key == "baselines" and names == [ALL]
+        if not are_all:
             check_known(("compare", key), suite.noun, names, suite.optimizers)
         if _has_duplicates(names):
             raise Wrong(("compare", key), f"must name each optimizer once, got {names}")

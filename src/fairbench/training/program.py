@@ -69,7 +69,8 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         reported = read_reported(folders, options, ended.states)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
-        load = ended.load if len(ended.states) == 1 else None
+        has_one_attempt = len(ended.states) == 1
+        load = ended.load if has_one_attempt else None  # that of earlier attempts is not known
         fingerprints = Fingerprints.read(own_folder(folder))
         return program_record(spec, slot, options, reported, fingerprints, ended.seconds, load)
 
@@ -131,9 +132,9 @@ def _is_first_attempt(folder: Path) -> bool:
 
 def _set_aside(folder: Path) -> None:
     """Move what earlier attempts have written, so that the next attempt is the first one in an empty folder."""
-    own = own_folder(folder)
-    number = len([*own.glob(f"{SET_ASIDE}*")]) + 1
-    folder.rename(own / f"{SET_ASIDE}{number}")
+    own = own_folder(folder)  # next to it, not inside of it
+    earlier = list(own.glob(f"{SET_ASIDE}*"))
+    folder.rename(own / f"{SET_ASIDE}{len(earlier) + 1}")
     (own / ABOUT).unlink()
     folder.mkdir()
 

@@ -88,7 +88,11 @@ def wide(columns: Columns, fewest: int) -> Wide | None:
     values = _columns_of_values(columns)
     if columns.wide_role:
         return Wide(columns.wide_role, values)
-    seeds = {name: value._replace(label=seed_in(value.label)) for name, value in values.items() if seed_in(value.label)}
+    seeds = {}
+    for column, value in values.items():
+        seed = seed_in(value.label)
+        if seed:
+            seeds[column] = value._replace(label=seed)
     if len(seeds) > 1 and "seed" not in columns.roles:
         numbers = [column for column in seeds if column.isdigit()]
         if numbers and not _are_counted(numbers):
@@ -195,16 +199,18 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
         metric = chosen_metric(sheet.name, metric, list(metrics))
         judged = {column: value for column, value in judged.items() if (value.metric or "value") == metric}
     statistics = list(dict.fromkeys(value.statistic for value in judged.values()))
+    labels = list(dict.fromkeys(value.label for value in judged.values()))
     has_arrows = any(value.better for value in judged.values())
     rows = []
     empty_cells = 0
     for row in sheet.rows:
-        for label in dict.fromkeys(value.label for value in judged.values()):
+        for label in labels:
             cells = _cells_of(row, label, judged)
             if not any(cells.get(statistic) for statistic in statistics):
                 empty_cells += 1
                 continue
-            added = {_added(role): text for role, text in {**cells, table.role: label}.items()}
+            text_of_role = {**cells, table.role: label}
+            added = {_added(role): text for role, text in text_of_role.items()}
             rows.append(replace(row, cells={**row.cells, **added}))
     if empty_cells > 0 and "step" not in roles:
         sheet = sheet.with_note(f"{plural(empty_cells, 'empty cell')} taken as a seed that was not run")
@@ -213,8 +219,8 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
     added_roles = [table.role, *statistics]
     if has_arrows and "better" not in roles:
         added_roles.append("better")
-    all_roles = {**roles, **{role: [_added(role)] for role in added_roles}}
-    return replace(sheet, rows=rows), all_roles, metric
+    columns_of_added = {role: [_added(role)] for role in added_roles}
+    return replace(sheet, rows=rows), {**roles, **columns_of_added}, metric
 
 
 def _cells_of(row: Row, label: str, judged: Mapping[str, ValueColumn]) -> dict[str, str]:

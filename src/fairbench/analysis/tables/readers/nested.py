@@ -71,8 +71,9 @@ def rows_of_record(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return
     curves = {key: value for key, value in flat.items() if _are_numbers(value) and len(value) in lengths}
     constants = {key: value for key, value in flat.items() if key not in curves}
-    for step, values in enumerate(zip_longest(*curves.values())):
-        yield {**constants, STEP_IN_LIST: step, **dict(zip(curves, values, strict=True))}
+    for step, values in enumerate(zip_longest(*curves.values())):  # a shorter curve ends with None
+        value_of_curve = dict(zip(curves, values, strict=True))
+        yield {**constants, STEP_IN_LIST: step, **value_of_curve}
 
 
 def _are_numbers(value: Any) -> bool:
