@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.cli.arguments import names, number, seconds, seeds, whole
 from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
 
 if TYPE_CHECKING:
     from fairbench.optimizers.spec import OptimizerPlan
@@ -18,6 +20,8 @@ DEFAULT_SUITE = "mini"
 PROGRAM_SUITE = "program"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
+BETTER = {"min": "lower", "max": "higher"}
+"""The better values, by the direction of a metric."""
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
@@ -209,6 +213,17 @@ def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
     return given
 
 
+def _warn_of_direction(metric: str, direction: str) -> None:
+    """Print a message if the name of a metric says that the other values are better."""
+    by_name = direction_of(metric)
+    typed = BETTER[direction]
+    if by_name and by_name != typed:
+        say(
+            f"--metric {metric}:{direction}: {typed} values count as better, although the name says {by_name}",
+            is_error=True,
+        )
+
+
 def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options of a training program make in the suite `program`; empty without a program."""
     values = {"--metric": options.metric, "--margin": options.margin}
@@ -230,6 +245,7 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
+    _warn_of_direction(name, direction)
     arena = f"arenas.{PROGRAM_SUITE}"
     changed = {
         f"{arena}.model.program": options.program,

@@ -157,3 +157,14 @@ def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number():
     resolved = resolve_optimizer("AdamW", OptimizerPlan(options={"fused": True, "weight_decay": 1}))
     assert resolved.options["fused"] is True
     assert resolved.options["weight_decay"] == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "by_name"), [("accuracy:min", "higher"), ("val/loss:max", "lower"), ("bpb:min", "")]
+)
+def test_a_direction_against_the_name_of_the_metric_is_said(metric, by_name, capsys):
+    program = ["--program", "true", "--margin", "1", "--variant", "a", "--variant", "b: -x"]
+    chosen_suite(parser().parse_args(["run", *program, "--metric", metric]))
+    said = capsys.readouterr().err
+    assert bool(said) == bool(by_name)
+    assert said.rstrip().endswith(by_name)
