@@ -239,5 +239,5 @@ def test_mistakes_in_tables_and_options_are_named_with_their_line(tmp_path, chec
 
 
 def test_a_table_that_is_not_there(tmp_path):
-    with pytest.raises(UsageError, match=r"absent.csv cannot be read: .*; give a table in CSV or JSON"):
+    with pytest.raises(UsageError, match=r"there is no file .*absent.csv in .*; give a table in CSV or JSON"):
         fb.verdicts(tmp_path / "absent.csv")

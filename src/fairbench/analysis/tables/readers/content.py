@@ -74,6 +74,10 @@ def opened(source: Any) -> Content:
         path = Path(source)
         try:
             return _decoded(path.name, path.read_bytes())
+        except FileNotFoundError:
+            raise UsageError(
+                f"there is no file {os.fspath(source)} in {Path.cwd()}; give a table in CSV or JSON"
+            ) from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{os.fspath(source)} cannot be read: {error}; give a table in CSV or JSON") from None
     if hasattr(source, "read"):
