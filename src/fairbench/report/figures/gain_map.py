@@ -7,6 +7,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.common.decimals import Notation, first_decimal
 from fairbench.common.formatting import interval, plain
 from fairbench.report.figures.canvas import TOP, Drawing, finished, panels
 from fairbench.report.figures.colors import LIGHT
@@ -110,9 +111,18 @@ def _draw_cell(panel: Panel, place: tuple[int, int], comparison: Comparison, nam
 def _cell_text(comparison: Comparison, width: float) -> str:
     """The sign of a verdict and the gain; only the sign where both are wider than some points."""
     sign = SIGNS.get(comparison.verdict, "?")
-    gain = plain(comparison.gain or 0.0, "+#.2g").replace("-", "−")
-    text = f"{sign} {gain}"
+    text = f"{sign} {_gain_text(comparison)}"
     return text if text_width(text, TICK_SIZE) <= width else sign
+
+
+def _gain_text(comparison: Comparison) -> str:
+    """A gain with one decimal more than its margin; with two digits where there is no margin."""
+    gain = comparison.gain or 0.0
+    if not comparison.margin:
+        return plain(gain, "+#.2g").replace("-", "−")
+    text = Notation(first_decimal(comparison.margin) + 1).text(gain, "+")
+    is_zero = not text.strip("+−.0")
+    return text[1:] if is_zero else text
 
 
 def _cell_width(axes: Axes) -> float:
