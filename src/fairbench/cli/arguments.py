@@ -142,8 +142,9 @@ def columns(text: str) -> dict[str, str]:
 
 def learning_rates(text: str) -> list[float]:
     """The learning rates in a text such as 3e-4,1e-3. Raises `UsageError` unless they are positive and distinct."""
+    words = names("--lr", text) or []
     try:
-        rates = [float(word) for word in text.split(",") if word.strip()]
+        rates = [float(word) for word in words]
     except ValueError:
         raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
     are_positive = all(0 < lr < float("inf") for lr in rates)
