@@ -218,7 +218,7 @@ def test_between_steps_a_plan_keeps_no_tensor(held):
     assert not any(x() is not None for x in params)
 
 
-def test_without_guards_each_plan_is_made_anew(monkeypatch, held):
+def test_without_guards_each_plan_is_new(monkeypatch, held):
     monkeypatch.setattr(memory, "TensorGuards", None)
     optimizer = two_groups()
     for t in range(4):
@@ -226,7 +226,7 @@ def test_without_guards_each_plan_is_made_anew(monkeypatch, held):
     assert not any(held)
 
 
-def test_after_an_error_the_plan_is_made_anew(monkeypatch, held):
+def test_after_an_error_the_plan_is_new(monkeypatch, held):
     optimizer = two_groups()
     for t in range(4):
         step(optimizer, t)
