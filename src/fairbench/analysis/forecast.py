@@ -7,7 +7,7 @@ from statistics import fmean, variance
 
 from fairbench.analysis.comparison.interim_analyses import design_of
 from fairbench.analysis.comparison.size_trends import detectable_trends
-from fairbench.analysis.results import ArmResults, Results, collect
+from fairbench.analysis.results import Results, collect
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.study.plan import Lookup
 from fairbench.study.planned_trial import typical_trial
@@ -165,7 +165,7 @@ def _spread(results: Results, arena: str) -> float | None:
     """
     suite = results.study.suite
     metric = suite.arenas[arena].metric
-    scores = {arm.optimizer: _scores_by_seed(arm, metric) for arm in results.of(arena)}
+    scores = {arm.optimizer: arm.scores_by_seed(metric) for arm in results.of(arena)}
     samples = []
     if suite.final.test == "welch":
         samples = [list(arm_scores.values()) for arm_scores in scores.values()]
@@ -179,16 +179,6 @@ def _spread(results: Results, arena: str) -> float | None:
     degrees_of_freedom = sum(len(sample) - 1 for sample in samples)
     squares = sum((len(sample) - 1) * variance(sample) for sample in samples)
     return sqrt(squares / degrees_of_freedom)
-
-
-def _scores_by_seed(arm: ArmResults, metric: str) -> dict[int, float]:
-    """A metric of the finished final trials on the test split, by seed."""
-    scores = {}
-    for run in arm.final:
-        value = run.metric("test", metric)
-        if value is not None:
-            scores[run.seed] = value
-    return scores
 
 
 def _differences(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:

@@ -150,11 +150,15 @@ class ArmResults(Arm[Run]):
 
     def scores(self, metric: str, split: str = "test") -> list[float]:
         """A metric of the finished final trials, in the order of the seeds."""
-        scores = []
+        return list(self.scores_by_seed(metric, split).values())
+
+    def scores_by_seed(self, metric: str, split: str = "test") -> dict[int, float]:
+        """A metric of the finished final trials, by seed."""
+        scores = {}
         for run in self.final:
             value = run.metric(split, metric)
             if value is not None:
-                scores.append(value)
+                scores[run.seed] = value
         return scores
 
 

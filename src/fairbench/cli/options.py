@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairbench.analysis.tables.metric_names import direction_of
+from fairbench.analysis.tables.metric_names import BETTER, direction_of
 from fairbench.cli.arguments import names, number, seconds, seeds, whole
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
@@ -20,8 +20,6 @@ DEFAULT_SUITE = "mini"
 PROGRAM_SUITE = "program"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
-BETTER = {"min": "lower", "max": "higher"}
-"""The better values, by the direction of a metric."""
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"

@@ -40,6 +40,7 @@ def test_many_optimizers_in_several_arenas_are_one_map_with_the_largest_gain_fir
     assert {point.numbers[0] for point in panel.points} == {"gpt", "vit"}
     best_in_vit = [text for text in heads_of(panel) if text.startswith("O8, vit")]
     assert best_in_vit == ["O8, vit: better, +0.0603"]
+    assert set(re.findall(r">. (0\.0+)<", drawing.svg)) == {"0.000"}  # O5 has a gain of 0.0003
     assert drawing.svg.count("▲") == drawing.svg.count("▼") > 5  # what is a gain in vit is a loss in gpt
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.results import ArmResults, Results, Run
+from fairbench.analysis.results import Results, Run
 from fairbench.analysis.statistics.significance import difference_test
 
 
@@ -28,19 +28,9 @@ class GainAtStep:
 
 def final_gains(results: Results, comparison: Comparison) -> list[float]:
     """The gain of each seed that finished in both arms, by the final test metric, in the order of the seeds."""
-    ours = _test_values(results.arm(comparison.arena, comparison.optimizer), comparison.metric)
-    theirs = _test_values(results.arm(comparison.arena, comparison.baseline), comparison.metric)
+    ours = results.arm(comparison.arena, comparison.optimizer).scores_by_seed(comparison.metric)
+    theirs = results.arm(comparison.arena, comparison.baseline).scores_by_seed(comparison.metric)
     return [comparison.sign * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
-
-
-def _test_values(arm: ArmResults, metric: str) -> dict[int, float]:
-    """A metric on the test split, by seed."""
-    values = {}
-    for run in arm.final:
-        value = run.metric("test", metric)
-        if value is not None:
-            values[run.seed] = value
-    return values
 
 
 def gain_curve(results: Results, comparison: Comparison) -> list[GainAtStep]:

@@ -5,15 +5,13 @@ from collections.abc import Collection, Sequence
 from fairbench.analysis.tables.arenas import ArenaTable
 from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.layout import LongTable
-from fairbench.analysis.tables.metric_names import direction_of
+from fairbench.analysis.tables.metric_names import BETTER, direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
 
 SAID = ("optimizer", "arena", "seed", "step", "metric", "state", "value", "mean", "std", "sem", "n")
 """The roles that the sentence tells, in this order."""
-BETTER_WORD = {"lower": "min", "higher": "max"}
-"""The direction that each word for the better values means."""
 
 
 def how_read(table: LongTable, entries: Entries, arenas: Sequence[ArenaTable], asked: Question, compared: str) -> str:
@@ -64,23 +62,22 @@ def _span(sizes: Sequence[int]) -> str:
 
 def _better(arenas: Sequence[ArenaTable], metric: str, asked: Question) -> str:
     """The better values, and what says so."""
-    words = {direction: word for word, direction in BETTER_WORD.items()}
-    arenas_of = grouped((words[arena.direction], arena.arena) for arena in arenas)
+    arenas_of = grouped((BETTER[arena.direction], arena.arena) for arena in arenas)
     texts = []
     for word, names in arenas_of.items():
         place = f" in {some(names)}" if len(arenas_of) > 1 else ""
         texts.append(f"{word} is better{place}")
     reason = f"by the name {metric}"
     if asked.better:
-        reason = f"by --better{_contradiction(metric, {arena.direction for arena in arenas})}"
+        reason = f"by --better{_contradiction(metric, arenas_of.keys())}"
     elif any(arena.said_by_table for arena in arenas):
         reason = "by the table"
     return f"{', '.join(texts)} {reason}"
 
 
-def _contradiction(metric: str, directions: Collection[str]) -> str:
+def _contradiction(metric: str, words: Collection[str]) -> str:
     """What the name of the metric says about the better values, if --better says the opposite; otherwise empty."""
     by_name = direction_of(metric)
-    if not by_name or BETTER_WORD[by_name] in directions:
+    if not by_name or by_name in words:
         return ""
     return f", although the name {metric} says {by_name}"

@@ -62,6 +62,10 @@ def without_arrow(heading: str) -> str:
     return heading.replace("()", "").strip()
 
 
+BETTER = {"min": "lower", "max": "higher"}
+"""The better values, by the direction of a metric."""
+
+
 def is_metric(name: str) -> bool:
     """Whether a name has a word of a metric, or a mark that says which of its values are better."""
     return _has_word(name, LOWER) or _has_word(name, HIGHER) or bool(arrow_of(name))
