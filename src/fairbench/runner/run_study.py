@@ -12,7 +12,7 @@ import msgspec
 
 from fairbench.common.formatting import plural
 from fairbench.runner.admission import admit
-from fairbench.runner.coordination.claims import open_claims
+from fairbench.runner.coordination.claims import open_claims, remove_dead_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import damaged_statuses, names
@@ -96,6 +96,7 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
             observer.say(sharing_notice)
         loop.run(claims, executor, limits, preflight.changes_of_slot)
     store.clear()
+    remove_dead_claims(store)
 
 
 def adopt_noise(study: ResolvedSuite, store: Store) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.coordination.claims import ClaimFolder, Claims, open_claims
+from fairbench.runner.coordination.claims import ClaimFolder, Claims, open_claims, remove_dead_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY, Liveness
 from fairbench.runner.coordination.status import TOKEN_DIGITS
@@ -284,3 +284,17 @@ def test_claims_end_with_their_block(tmp_path, folder):
             with claims.holding("plan", waits):
                 assert len(waited) == 1
         assert not list(folder.path.iterdir())
+
+
+def test_the_last_driver_removes_the_claims_of_killed_ones(tmp_path, folder):
+    dead = "d" * TOKEN_DIGITS
+    store = Store(tmp_path)
+    folder.create("plan", dead)
+    folder.create("timing", dead)
+    with Heartbeat(tmp_path) as mine:
+        with open_claims(store, mine) as claims, claims.holding("plan"):
+            assert {path.name for path in folder.path.iterdir()} == {"plan", "plan.1", "timing"}
+        remove_dead_claims(store)
+        assert {path.name for path in folder.path.iterdir()} == {"plan", "timing"}, "a driver is still here"
+    remove_dead_claims(store)
+    assert not list(folder.path.iterdir())

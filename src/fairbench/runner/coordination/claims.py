@@ -32,7 +32,7 @@ from fairbench.common.files import remove
 from fairbench.common.reading import Damaged, read_text
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import POLL, Liveness
-from fairbench.runner.coordination.status import TOKEN_DIGITS
+from fairbench.runner.coordination.status import TOKEN_DIGITS, read_statuses
 from fairbench.study.records import Store
 
 PART_OF_TOKEN = re.compile(f"[0-9a-f]{{0,{TOKEN_DIGITS}}}")
@@ -173,3 +173,11 @@ def _file(name: str, generation: int) -> str:
 def open_claims(store: Store, heartbeat: Heartbeat, say: Callable[[str], None] = lambda text: None) -> Claims:
     """The claims of a driver on the trials of a store. `say` gets a message on each damaged claim."""
     return Claims(ClaimFolder(store.claims), heartbeat.status.token, heartbeat.liveness, say)
+
+
+def remove_dead_claims(store: Store) -> None:
+    """Remove the claims that killed drivers have left on the plan or on timing, once no driver has a status."""
+    if read_statuses(store.directory):
+        return
+    for path in store.claims.glob("*"):
+        remove(path)
