@@ -8,7 +8,7 @@ effect, which is drawn:
 
     nothing  no try has an effect
     mix      half of the tries harm (exponential, mean -3), 35% do nothing, 15% help (exponential, mean 1.5)
-    dry      the same, but 20% of the first 30 tries help, and then 4%; of the others, half harm and half do nothing
+    dry      20% of the first 30 tries help (mean 2.75), then 4% (mean 0.75); half harm as in "mix", the rest do nothing
 
 A stack is certified as soon as it is due, and at the end of the session if something was kept since. A keep is false if
 its effect is not positive. The true gain is that of the last base against the first one. The greedy rows keep what is
@@ -28,8 +28,9 @@ WORLDS = (("nothing", 100, 2000), ("nothing", 300, 1000), ("mix", 100, 1000), ("
 """The world, the tries of a session, and the number of sessions."""
 GREEDY = (("nothing", 100, 1000), ("mix", 100, 1000), ("dry", 100, 1000), ("dry", 160, 1000))
 HARM = 3.0
-HELP = 1.5
-"""The mean sizes of effects, in standard deviations over seeds."""
+"""The mean size of an effect that harms, in standard deviations over seeds."""
+HARMFUL = 0.5
+"""The share of tries that harm."""
 BASE = "base"
 
 
@@ -83,19 +84,24 @@ class Outcome:
     kept: list[float] = field(default_factory=list)
 
 
+def helpful_tries(world: str, number: int) -> tuple[float, float]:
+    """The share of tries that help, and the mean size of their effects, when so many tries came before."""
+    if world == "mix":
+        return 0.15, 1.5
+    if number < 30:
+        return 0.2, 2.75
+    return 0.04, 0.75
+
+
 def effect_of(world: str, number: int, generator: np.random.Generator) -> float:
     """The effect of a try on head."""
     if world == "nothing":
         return 0.0
+    helpful, size = helpful_tries(world, number)
     drawn = generator.random()
-    good = 0.15
-    harmful = 0.5
-    if world == "dry":
-        good = 0.2 if number < 30 else 0.04
-        harmful = (1 - good) / 2
-    if drawn < good:
-        return float(generator.exponential(HELP))
-    if drawn < good + harmful:
+    if drawn < helpful:
+        return float(generator.exponential(size))
+    if drawn < helpful + HARMFUL:
         return -float(generator.exponential(HARM))
     return 0.0
 

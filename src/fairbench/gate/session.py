@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from fairbench.gate.rules import (
-    is_due,
-)
+from fairbench.gate.rules import is_due
 
 Entry = Mapping[str, Any]
 """An entry of a ledger. Its event is "session", "begin", "runs" or "end"."""
