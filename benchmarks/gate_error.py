@@ -85,7 +85,7 @@ class Outcome:
 
 
 def helpful_tries(world: str, number: int) -> tuple[float, float]:
-    """The share of tries that help, and the mean size of their effects, when so many tries came before."""
+    """The share of tries that help after a number of tries, and the mean size of their effects."""
     if world == "mix":
         return 0.15, 1.5
     if number < 30:
