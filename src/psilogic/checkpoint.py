@@ -19,6 +19,8 @@ FROM_ADAMW = 0
 """The schema of groups that are PsiLogic's in form, but whose moments AdamW wrote: their detectors start now."""
 DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
+SCALARS = ("step", *DETECTOR)
+"""All per-parameter scalars."""
 OWN_STATE = (*DETECTOR, "compensation")
 """Per-parameter state that AdamW does not have."""
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
@@ -47,14 +49,14 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
             differ from those of the parameters.
     """
     saved_groups = state_dict["param_groups"]
-    schemas = [group.get("schema", 0) for group in saved_groups]  # other optimizers have none
-    newest = max(schemas, default=SCHEMA)
+    schemas = [group.get("schema") for group in saved_groups]  # None for other optimizers
+    newest = max(filter(None, schemas), default=SCHEMA)
     if newest > SCHEMA:
         raise ValueError(
             f"the state dict has schema {newest}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
     entries = {key: _entry(saved) for key, saved in state_dict["state"].items()}
-    if any(group.get("schema") == FROM_ADAMW for group in saved_groups):
+    if FROM_ADAMW in schemas:
         entries = {key: _without_own_state(entry) for key, entry in entries.items()}
     is_of_psilogic = all(schemas)
     if is_of_psilogic:
@@ -109,26 +111,31 @@ def _check_shapes(entries: Mapping[Any, StateDict], saved_groups: list[StateDict
     """Refuse moments of other shapes; torch checks the numbers of groups and parameters."""
     for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
         for j, (key, param) in enumerate(zip(saved["params"], mine["params"], strict=False)):
+            entry = entries.get(key)
+            if not entry:
+                continue  # the parameter has taken no step
+            shape = param.shape
             for name in ("exp_avg", "exp_avg_sq"):
-                moment = entries.get(key, {}).get(name)
-                if moment is None or moment.shape == param.shape:
+                moment = entry.get(name)
+                if moment is None or moment.shape == shape:
                     continue
                 raise ValueError(
                     f"the state dict does not fit: {name} of parameter {j} in group {i} has the shape "
-                    f"{tuple(moment.shape)}, the parameter {tuple(param.shape)}; was it saved with other parameters?"
+                    f"{tuple(moment.shape)}, the parameter {tuple(shape)}; was it saved with other parameters?"
                 )
 
 
 def _entry(saved: Mapping[str, Any]) -> StateDict:
     """The state of one parameter under psilogic's names; the running maximum of AMSGrad has no counterpart."""
-    entry = {}
-    for name, value in saved.items():
-        if name != "max_exp_avg_sq":
-            entry[PUBLISHED.get(name, name)] = value
+    entry = dict(saved)
+    entry.pop("max_exp_avg_sq", None)
+    for published, name in PUBLISHED.items():
+        if published in entry:
+            entry[name] = entry.pop(published)
     if "t" in entry:
         entry["step"] = entry.pop("t")
         entry["chaos_start"] = 0.0
-    for name in ("step", *DETECTOR):
+    for name in SCALARS:
         value = entry.get(name)
         if value is not None and not (isinstance(value, Tensor) and value.ndim == 0):
             entry[name] = _scalar(name, value)

@@ -222,10 +222,12 @@ def t_warm(group: dict[str, Any]) -> float:
 def warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
     """Warn once if the chaos term of a group waits for as many steps as the training has."""
     for group in groups:
-        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
         steps = group["total_steps"]
+        if steps == 0:  # it is not known
+            continue
+        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
         warmup = t_warm(group)
-        if is_used and 0 < steps <= warmup:
+        if is_used and steps <= warmup:
             warnings.warn(
                 f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
                 f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",

@@ -6,17 +6,22 @@ from itertools import product
 from operator import itemgetter
 from typing import Any
 
-from psilogic.options import OPTIONS, Choice, has_plain, values_of
+from psilogic.options import OPTIONS, Choice, has_plain, values_of, with_pythons_numbers
 from psilogic.published_calls import refuse_gone
 
 CHOICES = {name: option.values.words for name, option in OPTIONS.items() if isinstance(option.values, Choice)}
 SAME_IN_ALL_GROUPS = [name for name, option in OPTIONS.items() if option.same_in_all_groups]
 
 
-def check_hyperparameters(options: Mapping[str, Any]) -> None:
-    """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value."""
+def check_hyperparameters(options: dict[str, Any]) -> dict[str, Any]:
+    """Check every hyperparameter of a complete group, or the constructor's; ValueError names it and its value.
+
+    Returns:
+        The options with NumPy's numbers as Python's: the same object, where there are none.
+    """
     values = values_of(options)
-    if has_plain(values):
+    is_plain = has_plain(values)
+    if is_plain:
         _check_plain(*values)
     else:  # a tensor may have changed since it was last checked
         _check_each(options)
@@ -25,6 +30,7 @@ def check_hyperparameters(options: Mapping[str, Any]) -> None:
             f"amsgrad must be False, got {options['amsgrad']!r}: PsiLogic is defined with Adam's second moment, "
             "not with its running maximum"
         )
+    return options if is_plain else with_pythons_numbers(options)
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -55,7 +61,7 @@ _VALID_CHOICES = frozenset(product(*CHOICES.values()))
 """Every combination of valid words: looking one up is cheaper in each step than one look-up for each word."""
 
 
-def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
+def check_changes(groups: Sequence[dict[str, Any]]) -> None:
     """Check what a misspelled word or a group of its own would change silently; asked in every step.
 
     Raises:
@@ -72,13 +78,17 @@ def check_changes(groups: Sequence[Mapping[str, Any]]) -> None:
                 raise ValueError(f"{name} must be the same in all groups, got {group[name]!r} and {first[name]!r}")
 
 
-def check_group(group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+def check_group(group: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Check one parameter group, completed by the defaults, and that it agrees with the existing ones.
+
+    Returns:
+        The group with NumPy's numbers as Python's: the same object, where there are none.
 
     Raises:
         ValueError: naming the argument and its value; also if it must be the same in all groups but is not.
         TypeError: the group has an argument that only the published package has.
     """
     refuse_gone(group)
-    check_hyperparameters(group)
+    plain = check_hyperparameters(group)
     check_changes([*others[:1], group])
+    return plain

@@ -4,7 +4,7 @@ Torch is given only what it must cast and copy. The rest is set afterwards: the 
 of their own, and numbers and words, which need no copies.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
@@ -17,7 +17,7 @@ from psilogic.tensors.scalars import detector_dtype
 
 READ_BY_TORCH = ("params", "fused", "capturable")
 """What torch reads of a group: whose states these are, and where their step counts belong."""
-IMMUTABLE = (float, int, bool, str, NoneType)
+IMMUTABLE = frozenset({float, int, bool, str, NoneType})
 """Types of values that need no copies."""
 
 
@@ -28,6 +28,7 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
         ValueError: the state dict cannot be read, or does not fit the optimizer; nothing is changed then.
     """
     migrated: StateDict = {}
+    given: StateDict = {}  # what torch loads of it
 
     def prepare(_: Optimizer, loaded: StateDict) -> StateDict:
         """Check the state dict before torch loads it, and return what torch must load."""
@@ -36,14 +37,18 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
         for group in groups:
             check_group(group, groups[:1])  # also that it agrees with the first group
         migrated["param_groups"] = groups
-        return for_torch(migrated)
+        given.update(for_torch(migrated))
+        return given
 
     def complete(_: Optimizer) -> None:
         """Set what torch did not load."""
-        params = [p for group in optimizer.param_groups for p in group["params"]]
-        saved_ids = [key for group in migrated["param_groups"] for key in group["params"]]
-        restore_options(optimizer.param_groups, migrated["param_groups"])
-        restore_scalars(params, saved_ids, migrated["state"], optimizer.state)
+        for group, saved, copied in zip(
+            optimizer.param_groups, migrated["param_groups"], given["param_groups"], strict=True
+        ):
+            restore_options(group, saved, copied)
+            for param, key in zip(group["params"], saved["params"], strict=True):
+                if migrated["state"].get(key):  # the parameter has taken a step
+                    restore_scalars(param, migrated["state"][key], optimizer.state[param])
 
     # `prepare` runs after the caller's pre-hooks, which may return another dict, and `complete` before the post-hooks
     hooks = [
@@ -61,7 +66,10 @@ def for_torch(state_dict: StateDict) -> StateDict:
     """What torch must cast and copy of a state dict."""
     state: dict[Any, StateDict] = {}
     for key, entry in state_dict["state"].items():
-        state[key] = {name: value for name, value in entry.items() if name not in DETECTOR}
+        cast = dict(entry)
+        for name in DETECTOR:
+            cast.pop(name, None)
+        state[key] = cast
     groups = []
     for group in state_dict["param_groups"]:
         copied = {name: value for name, value in group.items() if type(value) not in IMMUTABLE}
@@ -71,37 +79,26 @@ def for_torch(state_dict: StateDict) -> StateDict:
     return {**state_dict, "state": state, "param_groups": groups}
 
 
-def restore_options(groups: Sequence[StateDict], saved_groups: Sequence[StateDict]) -> None:
-    """Set what `for_torch` has left out of the groups."""
-    for group, saved in zip(groups, saved_groups, strict=True):
-        group.update({name: value for name, value in saved.items() if type(value) in IMMUTABLE})
+def restore_options(group: StateDict, saved: StateDict, given: StateDict) -> None:
+    """Set the options of a saved group that were not given to torch."""
+    copied = {name: group[name] for name in given}
+    group.update({**saved, **copied})
 
 
-def restore_scalars(
-    params: Sequence[Tensor],
-    saved_ids: Iterable[Any],
-    saved: Mapping[Any, StateDict],
-    state: Mapping[Tensor, StateDict],
-) -> None:
-    """Restore the detector's scalars, which torch was not given, in their own dtypes.
-
-    `saved_ids` are the parameters' keys in `saved`, the `state` of a state dict; `state` is changed in place.
-    """
-    for param, key in zip(params, saved_ids, strict=True):
-        entry = saved.get(key)
-        if not entry:
-            continue  # the parameter has taken no step
-        mine = state[param]
-        for name in DETECTOR:
-            value = entry.get(name)
-            if value is None:
-                continue
-            if name == "chaos_start":  # a clock, which lies where the step count lies
-                dtype = value.dtype
-                device = mine["step"].device
-            else:
-                dtype = detector_dtype(param)
-                device = param.device
-            if value.dtype != dtype or value.device != device:
-                value = value.detach().to(device=device, dtype=dtype)
-            mine[name] = value
+def restore_scalars(param: Tensor, saved: Mapping[str, Any], state: StateDict) -> None:
+    """Restore the detector's scalars of a parameter, which torch was not given, in their own dtypes."""
+    memory_dtype = detector_dtype(param)
+    memory_device = param.device
+    for name in DETECTOR:
+        value = saved.get(name)
+        if value is None:
+            continue
+        if name == "chaos_start":  # a clock, which lies where the step count lies
+            dtype = value.dtype
+            device = state["step"].device
+        else:
+            dtype = memory_dtype
+            device = memory_device
+        if value.dtype != dtype or value.device != device:
+            value = value.detach().to(device=device, dtype=dtype)
+        state[name] = value

@@ -17,7 +17,7 @@ from psilogic.description import describe
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.loading import load
 from psilogic.monitor import Monitor, monitor
-from psilogic.options import as_plain, defaults_of
+from psilogic.options import defaults_of
 from psilogic.plan import Conditions, Plan
 from psilogic.published_calls import check_order, refusing
 from psilogic.stages import take
@@ -145,9 +145,10 @@ class PsiLogic(Observable):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {name: value for name, value in locals().items() if name not in ("self", "params", "__class__")}
-        check_hyperparameters(defaults)
-        super().__init__(params, as_plain(defaults))
+        defaults = dict(locals())
+        for name in ("self", "params", "__class__"):
+            del defaults[name]
+        super().__init__(params, check_hyperparameters(defaults))
         self._start_fresh()
         warn_of_a_short_training(self.param_groups)
 
@@ -159,7 +160,8 @@ class PsiLogic(Observable):
         super().__setstate__(state)
         if "_caches" not in self.__dict__:
             self._start_fresh()
-        self.defaults = {**DEFAULTS, **self.defaults}
+        if "defaults" in state:  # it is pickled
+            self.defaults = {**DEFAULTS, **self.defaults}
         for group in self.param_groups:
             group.update({**self.defaults, **group})
 
@@ -190,8 +192,7 @@ class PsiLogic(Observable):
         """
         if isinstance(param_group, dict):
             complete = {**self.defaults, **param_group}
-            check_group(complete, self.param_groups)
-            param_group.update(as_plain(complete))
+            param_group.update(check_group(complete, self.param_groups))
             param_group.setdefault("schema", SCHEMA)
             param_group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
         super().add_param_group(param_group)
@@ -200,8 +201,8 @@ class PsiLogic(Observable):
         except RuntimeError:
             self.param_groups.pop()
             raise
-        self._announce_scaling()
         if "_sharding" in self.__dict__:  # later than the constructor
+            self._announce_scaling()
             self._sharding.give(param_group["params"])
 
     def _announce_scaling(self) -> None:

@@ -236,8 +236,11 @@ def has_plain(values: tuple[Any, ...]) -> bool:
 
 def as_plain(group: dict[str, Any]) -> dict[str, Any]:
     """The options of a complete group with NumPy's numbers as Python's: the group itself, where it has none."""
-    if has_plain(values_of(group)):
-        return group
+    return group if has_plain(values_of(group)) else with_pythons_numbers(group)
+
+
+def with_pythons_numbers(group: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a complete group with NumPy's numbers as Python's."""
     plain = dict(group)
     for name in OPTIONS:
         plain[name] = as_number(group[name])

@@ -1,7 +1,7 @@
 """Calls as the published package psilogic 0.3 to 0.6 took them: they are refused here, with what to write instead."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import wraps
 from numbers import Real
 from typing import Any, ParamSpec
@@ -25,10 +25,11 @@ SURELY_DECAY = 1e-3
 """A fourth positional argument above this is a weight decay."""
 
 
-def refuse_gone(names: Iterable[str]) -> None:
+def refuse_gone(names: Container[str]) -> None:
     """Raise TypeError for an argument that only the published package has."""
-    for name in GONE.keys() & names:
-        raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {GONE[name]}")
+    for name, advice in GONE.items():
+        if name in names:
+            raise TypeError(f"psilogic has no argument {name}, unlike psilogic 0.3 to 0.6: {advice}")
 
 
 def refusing(check: Callable[[Sequence[Any], Iterable[str]], None]) -> Callable[[Callable[P, None]], Callable[P, None]]:

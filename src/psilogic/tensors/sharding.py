@@ -105,12 +105,10 @@ class Sharding:
     def __getstate__(self) -> None:
         """Nothing: what it remembers is found again in another process."""
 
-    def give(self, params: Iterable[Tensor]) -> None:
+    def give(self, params: Sequence[Tensor]) -> None:
         """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
-        for p in params:
-            self._given.add(id(p))
-            if not is_lazy(p):
-                self._given_shapes.add(p.shape)
+        self._given.update(map(id, params))
+        self._given_shapes.update(p.shape for p in params if not is_lazy(p))
 
     def layouts(self, params: Iterable[Tensor]) -> dict[int, Layout]:
         """The layout of every sharded tensor of this step, by its id.
