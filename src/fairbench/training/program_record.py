@@ -16,6 +16,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
 from fairbench.training.machine_load import Load
+from fairbench.training.printed_metric import pattern_for
 from fairbench.training.program_results import Reported
 from fairbench.training.result_files import OUTPUT
 from fairbench.training.result_names import WrongResults
@@ -200,7 +201,17 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
     remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
     if OUTPUT in reported.sources or not reported.sources:
         remedies.append("--results 'GLOB' names a file in its folder")
-        remedies.append("--metric-pattern 'REGEX' reads its output")
+        if key.startswith("val/"):
+            remedies.append(_pattern_remedy(key, reported))
     if key.startswith("test/"):
         remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
     return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}"
+
+
+def _pattern_remedy(key: str, reported: Reported) -> str:
+    """How to read a metric from the output: by a whole pattern, where the program printed it under another name."""
+    output = reported.output.read_text(errors="replace") if reported.output else ""
+    found = pattern_for(key, output)
+    if found is None:
+        return "--metric-pattern 'REGEX' reads its output"
+    return f"--metric-pattern '{found.pattern}' reads the {found.number} in its output"

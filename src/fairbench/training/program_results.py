@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import RESULT, ProgramOptions
@@ -27,6 +28,7 @@ class Reported:
         restarted: whether a later attempt began again with the first step.
         sources: the names of the files with results.
         written: the names of all files in the program's folder.
+        output: the file with what the program has printed; None if it is not among the sources.
     """
 
     values: Columns = field(default_factory=dict)
@@ -36,6 +38,7 @@ class Reported:
     restarted: bool = False
     sources: Sequence[str] = ()
     written: Sequence[str] = ()
+    output: Path | None = None
 
     @property
     def first(self) -> float:
@@ -88,7 +91,7 @@ def read_reported(
         WrongResults: a report is wrong, or files of an attempt contradict each other.
     """
     files = result_files(folders, options)
-    reported = Reported(sources=list(files), written=files_in(folders.out))
+    reported = Reported(sources=list(files), written=files_in(folders.out), output=files.get(OUTPUT))
     rows_of_files: dict[str, list[list[Row]]] = {}
     for name, file in files.items():
         parts = rows_of_attempts(name, file, attempts, options, ended)
