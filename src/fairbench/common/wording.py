@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 OPTIMIZER = "optimizer"
 """The word in all texts and names of columns, as the code has them."""
+SPLITS = {"test": "validation", "Test": "Validation"}
+"""The words of the split that decides where nothing is searched."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Wording:
             return text
         words = [r"\b[Aa]n (?=optimizer)", r"\b[Oo]ptimizer(?=s?\b)"]
         if self.split == "val":
-            words.append(r"\btest(?= split)")
+            words.append(r"\b[Tt]est(?= split)")
         names = [rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(self.names, key=len, reverse=True)]
         pattern = "|".join([*names, *words])
         return re.sub(pattern, self._replaced, text)
@@ -40,8 +42,8 @@ class Wording:
             return word
         if word.endswith("n "):
             return f"{word[0]} "
-        if word == "test":
-            return "validation"
+        if word in SPLITS:
+            return SPLITS[word]
         if word[0].isupper():
             return self.noun.capitalize()
         return self.noun

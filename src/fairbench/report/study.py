@@ -83,6 +83,7 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
     if suite.question:
         title += f": {suite.question}"
     facts = [
+        *_programs(suite),
         f"{suite.final.in_words} in each arm",
         f"device {analyses.results.study.device}",
         *_when_and_where(analyses),
@@ -98,6 +99,14 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
         failed=len(failed),
         page_name=PAGE,
     )
+
+
+def _programs(suite: Suite) -> list[str]:
+    """The command of the program, if each arena has the same."""
+    programs = {plan.model.get("program") for plan in suite.arenas.values()}
+    if len(programs) > 1 or None in programs:
+        return []
+    return [f"program {programs.pop()}"]
 
 
 def _when_and_where(analyses: Analyses) -> list[str]:

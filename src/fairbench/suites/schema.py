@@ -238,12 +238,15 @@ class Suite:
         return Wording(self.noun, self.decides, [*self.optimizers])
 
     @property
+    def searches(self) -> bool:
+        """Whether there is a search: no variants are compared, or the learning rate of one is searched."""
+        variants = [plan.variant for plan in self.optimizers.values() if plan.variant is not None]
+        return not variants or any(variant.searched for variant in variants)
+
+    @property
     def decides(self) -> str:
         """The split that the verdict is about: "test", or "val" of variants for which nothing is searched."""
-        variants = [plan.variant for plan in self.optimizers.values() if plan.variant is not None]
-        if variants and not any(variant.searched for variant in variants):
-            return "val"
-        return "test"
+        return "test" if self.searches else "val"
 
     @property
     def selection(self) -> str:

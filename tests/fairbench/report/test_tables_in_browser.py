@@ -75,6 +75,21 @@ def test_tables_are_filtered_and_searched(real):
     assert real.execute_script("return document.querySelectorAll('details[open]').length") == 0
 
 
+FILTERS = """
+return [...document.querySelectorAll('[data-table]')].map((place) => [
+    place.querySelectorAll('tbody tr').length, place.querySelector('.tools input').getClientRects().length])
+"""
+
+
+def test_only_long_tables_show_a_filter(real):
+    """One that a link has filtered shows it too."""
+    for rows, fields in real.execute_script(FILTERS):
+        assert fields == (rows > 8)
+    real.get("about:blank")
+    real.get(f"{real.page}#table-verdicts?verdicts.filter=vit")
+    assert real.execute_script("return document.querySelector('#table-verdicts input').getClientRects().length")
+
+
 def has_words(row, words):
     """Whether each of the words is in a row, in upper or lower case."""
     text = " ".join(row).lower()

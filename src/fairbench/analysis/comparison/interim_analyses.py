@@ -128,7 +128,7 @@ def _with_finer_search(c: Comparison, results: Results) -> Comparison:
 def _selected_elsewhere(c: Comparison, study: ResolvedSuite) -> str:
     """What selected the learning rates, in words, where final trials of this arena did not; empty where they did."""
     suite = study.suite
-    if not any(map(study.tuned, (c.optimizer, c.baseline))):
+    if not any(map(study.searched, (c.optimizer, c.baseline))):
         return ""
     tuning_arena = suite.tuning_arena(c.arena)
     if tuning_arena != c.arena:

@@ -26,6 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from fairbench.arenas.program import TASK as PROGRAM
 from fairbench.report.figures.colors import LIGHT
 from fairbench.report.figures.fitting import fit_text
 from fairbench.report.figures.glyphs import USUAL, families
@@ -313,5 +314,13 @@ def not_drawn(name: str, reason: str) -> Drawing:
 
 
 def titles(suite: Suite, arenas: Iterable[str]) -> dict[str, str]:
-    """The title of the panel of each arena: the name of the arena, as in tables, and its task."""
-    return {arena: f"{arena}: {suite.facts(arena).title}" for arena in arenas}
+    """The title of the panel of each arena: the name of the arena, as in tables, and its task.
+
+    A training program has its name alone: its task is a whole command.
+    """
+    found = {}
+    for arena in arenas:
+        found[arena] = arena
+        if suite.task(arena) != PROGRAM:
+            found[arena] += f": {suite.facts(arena).title}"
+    return found

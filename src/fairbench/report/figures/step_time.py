@@ -19,6 +19,17 @@ NARROW = 4
 """The width of a panel in inches below which the legend has two lines."""
 BAR = 0.62
 """The height of a bar, as a share of the height of its row."""
+PROGRAM = "program"
+"""What costs say of a training program, whose phases are not known."""
+PHASES_CAPTION = (
+    "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, "
+    "optimizer and schedule. Forward and backward are the same work for every optimizer: where they differ, the "
+    "machine was busy with other work."
+)
+PROGRAM_CAPTION = (
+    "Step time: median milliseconds of a step over the timing trials: the wall time of the program, its start "
+    "included, over its steps."
+)
 
 
 def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
@@ -29,19 +40,19 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     if not arenas:
         return None
     left = width_for(style.label for style in styles.values())
-    bottom = 1.3 if panel_width() < NARROW else 0.95
+    has_phases = any(cost.data_on != PROGRAM for cost in known)
+    bottom = 0.65
+    if has_phases:
+        bottom = 1.3 if panel_width() < NARROW else 0.95
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left=left, bottom=bottom)
     for arena, panel in by_arena.items():
         panel.axes.set_xlabel("milliseconds per training step")
         panel.columns = ("phase", "milliseconds per training step")
         _draw_bars(panel, [cost for cost in known if cost.arena == arena], styles)
-        _draw_legend(panel, left, bottom, height)
-    caption = (
-        "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, "
-        "optimizer and schedule. Forward and backward are the same work for every optimizer: where they differ, the "
-        "machine was busy with other work."
-    )
+        if has_phases:
+            _draw_legend(panel, left, bottom, height)
+    caption = PHASES_CAPTION if has_phases else PROGRAM_CAPTION
     if "AdamW" in suite.optimizers:
         caption += " The factor is that of the whole training step over AdamW's, including that noise."
     return finished(figure, by_arena, "step_time", "Step time", caption)
@@ -85,6 +96,8 @@ def _draw_bar(panel: Panel, row: int, cost: Cost, style: ArmStyle) -> float:
     """Draw the phases of an optimizer as a bar from left to right. Returns the end of the bar in milliseconds."""
     left = 0.0
     for phase, color in zip(STEP_PHASES, PHASE_COLORS, strict=True):
+        if cost.data_on == PROGRAM and phase != "step":
+            continue
         width = getattr(cost, f"{phase}_ms")
         bar = Rectangle((left, row - BAR / 2), width, BAR, facecolor=color, linewidth=0)
         mark(panel, style, panel.axes.add_artist(bar))

@@ -2,6 +2,7 @@
 
 const collator = new Intl.Collator("en", { numeric: true });
 const SEVERITIES = ["fail", "warn", "note"];
+const FEW = 8; // The most rows of a table that needs no filter.
 const texts = new WeakMap();
 const prepared = new Map();
 
@@ -75,7 +76,9 @@ function prepare(place) {
   const name = place.dataset.table;
   const field = make("input", { type: "search" });
   const label = make("label", { textContent: "Filter " });
-  prepared.set(place, { table, rows: Array.from(table.tBodies[0].rows), field });
+  const rows = Array.from(table.tBodies[0].rows);
+  label.hidden = rows.length <= FEW && !chosen(`${name}.filter`);
+  prepared.set(place, { table, rows, field });
   Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
     const button = make("button", { type: "button" });
     button.append(...head.childNodes);

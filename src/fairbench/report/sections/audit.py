@@ -21,6 +21,12 @@ def _folded_evidence(flag: Flag) -> Emphasized:
     return Emphasized(evidence, is_win=False, html=fold.format(evidence))
 
 
+def _severity(flag: Flag) -> Emphasized:
+    """The severity of a flag. The page colors it, so that a reader finds the severe ones."""
+    html = Markup('<span class="severity {0}">{0}</span>').format(flag.severity)
+    return Emphasized(flag.severity, is_win=False, html=html)
+
+
 def _advice(flag: Flag) -> str:
     """The advice of a flag without marks of code."""
     return flag.advice.replace("`", "")
@@ -28,7 +34,7 @@ def _advice(flag: Flag) -> str:
 
 FLAG_COLUMNS = (
     words("Name", "name"),
-    words("Severity", "severity"),
+    TextColumn("Severity", _severity),
     TextColumn("Evidence", _folded_evidence),
     TextColumn("Advice", _advice),
 )
@@ -36,7 +42,7 @@ FLAG_COLUMNS = (
 
 def flag_table(flags: Sequence[Flag]) -> Audit:
     """The flags of an audit, or the results of other checks, as a table."""
-    caption = "The flags of the audit, with their evidence and advice."
+    caption = "The flags of the audit, the most severe first, with their evidence and advice."
     view = table_view("audit", caption, FLAG_COLUMNS, flags)
     return Audit(flags, columns=names_of(Flag), report_view=view)
 

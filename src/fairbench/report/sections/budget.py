@@ -1,12 +1,13 @@
 """The budget and the treatment of each arm, and whether all trials had the same start and the same data."""
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.budget import Budget, budgets, equality
 from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.tuning import Tuning, tuning
 from fairbench.common.formatting import plural
+from fairbench.common.grouping import grouped
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.tuning import tuning_table
 from fairbench.report.view import ARM, answers, integers, page_only, words
@@ -90,11 +91,25 @@ TREATMENT_TABLE = Output[Analyses](
     ),
 )
 
+
+@dataclass(frozen=True)
+class Condition:
+    """The checks of all seeds with the same answers, as one row; see `HashCheck`. `trials` are those of each seed."""
+
+    arena: str
+    stage: str
+    seeds: str
+    trials: int
+    initial_weights: bool | None
+    batches: bool | None
+    noise: bool | None
+
+
 CONDITION_COLUMNS = (
     words("Arena", "arena"),
     words("Stage", "stage"),
-    integers("Seed", "seed"),
-    integers("Trials", "trials"),
+    words("Seeds", "seeds"),
+    integers("Trials of each", "trials"),
     answers("Initial weights", "initial_weights", yes=AGREE, no=DIFFER, unknown=NOT_SHOWN),
     answers("Batch order", "batches", yes=AGREE, no=DIFFER, unknown=NOT_SHOWN),
     answers("Noise", "noise", yes=AGREE, no=DIFFER, unknown=NOT_SHOWN),
@@ -126,9 +141,17 @@ def _equal_conditions(analyses: Analyses) -> str:
     )
 
 
-def _unequal_conditions(analyses: Analyses) -> list[HashCheck]:
-    """The groups of trials in which a sha256 differs or is not shown."""
-    return [check for check in analyses.of(hash_checks) if not _is_equal(check)]
+def _unequal_conditions(analyses: Analyses) -> list[Condition]:
+    """The groups of trials in which a sha256 differs or is not shown; seeds with the same answers are one row."""
+    unequal = [check for check in analyses.of(hash_checks) if not _is_equal(check)]
+    by_answers = grouped((replace(check, seed=0), check) for check in unequal)
+    rows = []
+    for checks in by_answers.values():
+        facts = asdict(checks[0])
+        del facts["seed"]
+        seeds = ", ".join(str(check.seed) for check in checks)
+        rows.append(Condition(seeds=seeds, **facts))
+    return rows
 
 
 CONDITIONS_TABLE = Output[Analyses](

@@ -8,32 +8,51 @@ from fairbench.analysis.curves import equal_times
 from fairbench.analysis.pair_times import PairTimes, pair_times
 from fairbench.common.formatting import number, p_value
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.view import ARM, aligned, integers, numbers, page_only, ratios, words
+from fairbench.report.figures.step_time import PROGRAM, draw_step_time
+from fairbench.report.view import ARM, TextColumn, aligned, integers, numbers, page_only, ratios, words
 
 whole_number = "{:.0f}".format
 
-COST_COLUMNS = (
-    *ARM,
-    *page_only(integers("Trials", "trials")),
-    aligned("Training step, ms", "train_ms"),
+PHASE_COLUMNS = (
     aligned("Data, ms", "data_ms"),
     aligned("Forward, ms", "forward_ms"),
     aligned("Backward, ms", "backward_ms"),
     aligned("Optimizer, ms", "step_ms"),
     *page_only(aligned("Evaluation, s", "eval_s")),
-    numbers("Peak memory, MB", "peak_memory_mb", form=whole_number),
 )
+
+
+def _cost_columns(analyses: Analyses) -> list[TextColumn]:
+    """The columns of the table of costs. The phases of a step are not known of a training program."""
+    phases = () if _is_of_programs(analyses) else PHASE_COLUMNS
+    return [
+        *ARM,
+        *page_only(integers("Trials", "trials")),
+        aligned("Training step, ms", "train_ms"),
+        *phases,
+        numbers("Peak memory, MB", "peak_memory_mb", form=whole_number),
+    ]
+
+
+def _is_of_programs(analyses: Analyses) -> bool:
+    """Whether all costs are those of training programs."""
+    return all(cost.data_on == PROGRAM for cost in analyses.of(costs))
 
 
 def _cost_caption(analyses: Analyses) -> str:
     """The caption of the table of costs: how times were measured, and which optimizers ran fused."""
+    if _is_of_programs(analyses):
+        return (
+            "Medians over the timing trials, in which the optimizers take turns. A step is the wall time of the "
+            "program, its start included, over its steps. Peak memory is that of the whole process. Repeated timings "
+            "differ, as other programs on the machine disturb them."
+        )
     parts = [
         "Medians over the timing trials, in which the optimizers take turns and no mechanism is observed. A training "
         "step is data, forward, backward and optimizer; the optimizer’s part is clipping, step and schedule. Peak "
         "memory is that of torch’s tensors on a GPU, and that of the whole process on a CPU."
     ]
-    if any(cost.data_on == "program" for cost in analyses.of(costs)):
+    if any(cost.data_on == PROGRAM for cost in analyses.of(costs)):
         parts.append("Of a training program, a step is its wall time, start included, over its steps, without phases.")
     fused = [name for name, plan in analyses.suite.optimizers.items() if plan.options.get("fused")]
     if fused:
@@ -54,6 +73,8 @@ def _not_timed(analyses: Analyses) -> list[str]:
     """A sentence on what is missing in a study without timing trials; empty with some, and before any trial."""
     if is_timed(analyses) or not analyses.of(costs):
         return []
+    if analyses.suite.noun == "variant":
+        return ["This study has no timing trials, so only the times of pairs are compared."]
     return [
         "This study has no timing trials, so no times of a step are compared. Final trials observe the mechanisms of "
         "optimizers, which takes time, and the arms train one after the other. The same command with --timing adds "
@@ -68,7 +89,7 @@ COST_TABLE = Output[Analyses](
     title="Time and memory",
     rows=lambda analyses: analyses.of(costs),
     shown=_timed_costs,
-    columns=COST_COLUMNS,
+    columns=_cost_columns,
     caption=_cost_caption,
     kind=Cost,
     always=True,

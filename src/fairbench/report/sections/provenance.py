@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.common.formatting import exact, plural, rate
+from fairbench.common.formatting import NONE, exact, plural, rate
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.variant import VariantPlan
@@ -40,23 +40,42 @@ def arena_table(analyses: Analyses) -> TableView:
         TextColumn("Primary metric", metric),
         _plan_column(suite, "Margin", "margin", form=exact),
         _plan_column(suite, "Steps", "steps"),
-        _plan_column(suite, "Sweep steps", "sweep_steps"),
+        *([_plan_column(suite, "Sweep steps", "sweep_steps")] if suite.searches else []),
         _plan_column(suite, "Batch size", "batch_size"),
     )
-    caption = "".join(["The task, the data and the training of each arena.", *_data_faults(suite)])
+    caption = "".join(
+        ["The task, the data and the training of each arena.", *_own_lengths(suite), *_data_faults(suite)]
+    )
     return table_view("arenas", caption, columns, rows=suite.arenas)
 
 
 def _plan_column(suite: Suite, title: str, attribute: str, form: Callable[[Any], str] = str) -> TextColumn:
-    """A column with a number from the plan of each arena. `form` writes the number."""
+    """A column with a number from the plan of each arena, which `form` writes; a dash where it is not used."""
 
     def value(arena: str) -> Any:
-        return getattr(suite.arenas[arena], attribute)
+        plan = suite.arenas[arena]
+        unused = []
+        if plan.model.get("own_length"):
+            unused += ["steps", "sweep_steps"]
+        if not plan.batch_size:
+            unused.append("batch_size")
+        if attribute in unused:
+            return None
+        return getattr(plan, attribute)
 
     def text(arena: str) -> str:
-        return form(value(arena))
+        found = value(arena)
+        if found is None:
+            return NONE
+        return form(found)
 
     return TextColumn(title, text, value=value)
+
+
+def _own_lengths(suite: Suite) -> Iterator[str]:
+    """A sentence on the programs that get no number of steps."""
+    if any(plan.model.get("own_length") for plan in suite.arenas.values()):
+        yield " A program without a number of steps trains as long as it always does."
 
 
 def _data_faults(suite: Suite) -> Iterator[str]:

@@ -53,12 +53,13 @@ def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
         _mean_column("baseline", baselines),
     )
     columns.append(_gain_column())
-    columns += page_only(
-        numbers("Margin", "margin", form=exact),
-        TextColumn("Finer search", str, together=_finer_searches),
-        TextColumn("Share of the split", _split_text, value=_share_of_split),
-        aligned("g", "hedges_g"),
-    )
+    columns += page_only(numbers("Margin", "margin", form=exact))
+    if analyses.suite.searches:
+        columns += page_only(
+            TextColumn("Finer search", str, together=_finer_searches),
+            TextColumn("Share of the split", _split_text, value=_share_of_split),
+        )
+    columns += page_only(aligned("g", "hedges_g"))
     columns.append(numbers("Holm p", "p_holm", form=p_value))
     columns.append(numbers("Holm TOST p", "p_equivalence_holm", form=p_value))
     columns += page_only(
@@ -150,14 +151,19 @@ def _comparison_caption(analyses: Analyses) -> str:
     """The caption of the table of comparisons."""
     suite = analyses.suite
     interval = interval_name(c.ci_level for c in analyses.comparisons)
+    contained = ""
+    if suite.searches:
+        contained = (
+            "It contains how much finer searches of both learning rates could still change the gain in favor of the "
+            "optimizer / the baseline (–: not known, as where the best rate lies at the edge). It also contains the "
+            "choice of the test examples, whose share of the variance is given. "
+        )
     caption = (
         f"Final value of each arena’s primary metric on the test split, {suite.question}. Gain, interval and g are "
         "positive where the optimizer is better than the baseline. Only “better” is a win. "
         f"The test is {TEST_NAMES[suite.final.test]}, alpha {exact(suite.alpha)}. The {interval} decides: it is "
-        "corrected for the number of comparisons, as Holm p of a difference and Holm TOST p of equivalence are. It "
-        "contains how much finer searches of both learning rates could still change the gain in favor of the optimizer "
-        "/ the baseline (–: not known, as where the best rate lies at the edge). It also contains the choice of the "
-        "test examples, whose share of the variance is given. Hedges’ g, the correlation r of the arms over seeds, and "
+        "corrected for the number of comparisons, as Holm p of a difference and Holm TOST p of equivalence are. "
+        f"{contained}Hedges’ g, the correlation r of the arms over seeds, and "
         "the seeds that would find a difference of the margin decide nothing."
     )
     if suite.final.interim_analyses:

@@ -13,6 +13,7 @@ from fairbench.report.document import Output, Section
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.sections.verdict_grid import verdict_grid
 from fairbench.report.view import Emphasized, TableView, TextColumn, table_view
+from fairbench.suites.schema import Suite
 
 TEST_NAMES = {"paired": "the t-test of the differences seed by seed", "welch": "Welch’s test of the two means"}
 """The tests that may decide, in words."""
@@ -166,27 +167,42 @@ def _meaning(analyses: Analyses) -> str:
     correction = ""
     if suite.final.interim_analyses:
         correction = f"An arm has {suite.final.in_words}: p and intervals are corrected for these interim analyses. "
+    excludes = "the interval excludes 0"
+    if suite.searches:
+        excludes += ", and the gain holds with each setting that the search cannot tell from the best"
     return (
         f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
-        "Equivalent: the whole interval lies within the margin; this comes first. Better and worse: the interval "
-        "excludes 0, and the gain holds with each setting that the search cannot tell from the best. The "
+        f"Equivalent: the whole interval lies within the margin; this comes first. Better and worse: {excludes}. The "
         f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
-        "contains what a finer search could change, and the choice of the test examples. Inconclusive "
+        f"contains {_contained(suite)}. Inconclusive "
         "means that these trainings cannot decide, not that there is no difference."
     )
+
+
+def _contained(suite: Suite) -> str:
+    """What the interval of a gain contains, in words."""
+    if not suite.searches:
+        return "the seeds alone, since nothing was searched and one split has all values"
+    if suite.selection == "test":
+        return "what a finer search could change"
+    return "what a finer search could change, and the choice of the test examples"
 
 
 def _times(analyses: Analyses) -> str:
     """Sentences on the time of each variant against its baseline; empty where no variants are compared."""
     sentences = []
+    without_ratio: dict[str, list[tuple[str, str, str]]] = {}
     for row in analyses.of(pair_times):
-        pair = analyses.suite.pair_title(row.arena, row.optimizer, row.baseline)
         if row.trial_ratio is None or row.trial_low is None or row.trial_high is None:
-            sentences.append(f"{pair}: {row.verdict} ({row.note}).")
+            pairs_with_reason = without_ratio.setdefault(f"{row.verdict} ({row.note})", [])
+            pairs_with_reason.append((row.arena, row.optimizer, row.baseline))
             continue
+        pair = analyses.suite.pair_title(row.arena, row.optimizer, row.baseline)
         ratio = f"{row.trial_ratio:.3f} times the time of a trial"
         interval = f"[{row.trial_low:.3f}, {row.trial_high:.3f}]"
         sentences.append(f"{pair}: {row.verdict}, {ratio} {interval}, {plural(row.pairs, 'pair')}.")
+    for reason, pairs in without_ratio.items():
+        sentences.append(f"{'; '.join(analyses.suite.pair_titles(pairs))}: {reason}.")
     return " ".join(sentences)
 
 
