@@ -5,12 +5,18 @@ from fairbench.optimizers.registry import known_modules
 from fairbench.runner.code_identity import arena_libraries
 from fairbench.suites.schema import Suite
 
-PRELOAD = ("fairbench.runner.trainings.builtin_loop", "fairbench.runner.trainings.program")
+PROGRAM = "fairbench.runner.trainings.program"
+PRELOAD = ("fairbench.runner.trainings.builtin_loop", PROGRAM)
 """The modules that processes of trials load, with all that they import."""
 
 
 def preload(suite: Suite) -> list[str]:
-    """The modules that the trials of a suite need. Each process loads the modules of the user itself."""
+    """The modules that the trials of a suite need. Each process loads the modules of the user itself.
+
+    A study of variants has programs alone, and starts sooner without what a step of torch needs.
+    """
+    if suite.noun == "variant":
+        return [PROGRAM]
     modules: set[str] = set()
     for name in suite.arenas:
         task = suite.task(name)

@@ -1,5 +1,7 @@
 """A trial of a training program. The program runs in a folder of its own, and its reports become the record."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import math
@@ -11,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, own_folder
 from fairbench.arenas.program_code import code_of
@@ -29,7 +32,9 @@ from fairbench.training.program_results import read_reported
 from fairbench.training.program_start import folder_of, start_of
 from fairbench.training.result_files import Folders, States, end_last_line, is_elsewhere, result_files, states
 from fairbench.training.result_names import WrongResults
-from fairbench.training.trainer import Progress
+
+if TYPE_CHECKING:
+    from fairbench.training.trainer import Progress  # it loads what a step of torch needs, and no program does
 
 SET_ASIDE = "earlier-"
 """The beginning of the name of a folder with what the program wrote before it began again in an empty one."""

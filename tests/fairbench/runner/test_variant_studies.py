@@ -16,6 +16,7 @@ from disturbed import Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
+from fairbench.runner.preload import preload
 from fairbench.runner.run_study import adopt_noise
 from fairbench.runner.trainings.program import variant_code
 from fairbench.study.plan import arms
@@ -47,6 +48,13 @@ def final_losses(file="out/summary.csv"):
     """The loss of each variant and seed."""
     with Path(file).open() as rows:
         return {(row["variant"], int(row["seed"])): float(row["test"]) for row in csv.DictReader(rows)}
+
+
+def test_processes_of_variants_load_nothing_that_only_a_step_of_torch_needs():
+    suite = load_suite("program", Overrides(variants=parsed_variants(["base", "more: 1"], PROGRAM)))
+    load = f"import sys; from importlib import import_module; [import_module(name) for name in {preload(suite)}]"
+    code = f"{load}; print('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.slow
