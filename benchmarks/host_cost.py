@@ -68,7 +68,7 @@ def simulated_gpu() -> Iterator[None]:
         for target, name, value in (
             (updates, "INTERPRETED", True),
             (device_tables, "GPU", "cpu"),
-            (device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype)),
+            (device_tables, "pinned_memory", lambda size, dtype: torch.empty(size, dtype=dtype)),
             (torch.cuda, "is_initialized", lambda: True),
             (device_tables, "stream_of", lambda device: 0),
             (torch.cuda, "is_current_stream_capturing", lambda: False),

@@ -34,7 +34,7 @@ class Monitor:
         self._optimizer = optimizer
         self._names = {id(param): name for name, param in names}
         self._record = Record()
-        optimizer._observers.append(self._record.observe)
+        optimizer.observers.append(self._record.observe)
         self._hook = optimizer.register_step_pre_hook(self._record.count)
 
     def __repr__(self) -> str:
@@ -48,8 +48,8 @@ class Monitor:
 
     def detach(self) -> None:
         """Stop monitoring, if it has not stopped; earlier results can still be read."""
-        if self._record.observe in self._optimizer._observers:
-            self._optimizer._observers.remove(self._record.observe)
+        if self._record.observe in self._optimizer.observers:
+            self._optimizer.observers.remove(self._record.observe)
         self._hook.remove()
 
     def read(self) -> list[TensorChaos]:

@@ -175,7 +175,7 @@ class PsiLogic(Observable):
         self.executed: Counter[str] = Counter()
         self._lock = RLock()
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
-        self._observers = []
+        self.observers = []
         self._sharding = Sharding()
         for group in self.param_groups:
             self._sharding.give(group["params"])
@@ -282,7 +282,7 @@ class PsiLogic(Observable):
             check_changes(self.param_groups)
         grad_scale = getattr(self, "grad_scale", None)
         found_inf = getattr(self, "found_inf", None)
-        conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self._observers))
+        conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self.observers))
         works: list[BucketStep] | None = None
         try:
             if not traced():
@@ -311,7 +311,7 @@ class PsiLogic(Observable):
             if not work.states:
                 continue
             self.executed[work.backend.name] += len(work.states)
-            for observer in self._observers:
+            for observer in self.observers:
                 assert work.decision is not None  # it is made if there are observers
                 observer(work.owned.params, work.decision)
 

@@ -185,4 +185,5 @@ Observer = Callable[[list[Tensor], Decision], None]
 class Observable(Optimizer):
     """An optimizer with a chaos detector whose decisions can be observed."""
 
-    _observers: list[Observer]
+    observers: list[Observer]
+    """Called in this order after each step; neither copies nor pickles of the optimizer contain them."""

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from unittest.mock import patch
 
 import torch
@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
+from fairbench.runner import trial_loop
 from fairbench.runner.admission import admit
 from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.observers import Observer
-from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
 from fairbench.training.checkpoint import Checkpoint
@@ -58,8 +58,10 @@ def whole_study(directory):
     specs = [spec for arm in arms(made, records) for spec in arm.trials]
     (missing,) = [spec for spec in specs if records(spec) is None]
     (store.claims / missing.id).write_text(STATUS["token"])
-    checkpoint = Checkpoint(missing, DeviceSlot(checkpoints=str(store.checkpoints)))
-    assert checkpoint._write({"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}) == ""
+    checkpoint = Checkpoint(missing, DeviceSlot(checkpoints=str(store.checkpoints), checkpoint_every=1e-9))
+    state = {"a": torch.ones(3), "b": [1, {"c": (2.0, "d")}]}
+    checkpoint.between_steps(lambda: state, incomplete=lambda: "")
+    assert checkpoint.read()
     (directory / "report_files.txt").write_text("cost.csv\ntables/x.tex\n")
     files = {}
     for path in directory.rglob("*"):
@@ -140,7 +142,7 @@ def write(directory, files, changes):
 
 
 class Said(Observer):
-    """What a run says."""
+    """What a run says, until it waits for the first time: then the user interrupts it."""
 
     def __init__(self):
         self.said = []
@@ -148,17 +150,37 @@ class Said(Observer):
     def say(self, text):
         self.said.append(text)
 
+    def beat(self):
+        raise KeyboardInterrupt
+
+
+class TakesEveryTrial:
+    """An executor with a slot for every trial, none of which ends."""
+
+    def has_free_slot(self):
+        return True
+
+    def submit(self, spec, limit, changes):
+        pass
+
+    def collect(self, patience):
+        return []
+
+    def pause(self):
+        return []
+
 
 def take_part(directory, made):
-    """What `fairbench run` does with the files before its first trial starts; returns its messages."""
+    """What `fairbench run` does with the files before its first trial ends; returns its messages."""
     store = Store(directory)
     observer = Said()
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, observer.say) as claims:
-        loop = TrialLoop(made, store, observer)
+        loop = trial_loop.TrialLoop(made, store, observer)
         admit(loop, store, claims, heartbeat, allow_mixed=True)
-        while loop._claim(claims):
-            pass
+        limits = dict.fromkeys(made.suite.arenas, 60.0)
+        with suppress(KeyboardInterrupt):
+            loop.run(claims, TakesEveryTrial(), limits, changes_of_slot=lambda spec: {})
     store.clear()
     return observer.said
 
@@ -167,7 +189,11 @@ def read_everything(directory, made, missing, commands=("status", "report", "aud
     """Use every reader; returns what the commands print, and the messages of a run."""
     out = io.StringIO()
     said = []
-    with patch.object(liveness, "BEAT_WAIT", 0.0), patch("fairbench.report.study.draw_figures", lambda *_: []):
+    with (
+        patch.object(liveness, "BEAT_WAIT", 0.0),
+        patch.object(trial_loop, "CHECK_SECONDS", 0.0),
+        patch("fairbench.report.study.draw_figures", lambda *_: []),
+    ):
         with redirect_stdout(out), redirect_stderr(out):
             codes = [main([command, str(directory)]) for command in commands]
             codes += [main(["explain", str(path)]) for path in sorted((directory / "trials").glob("*"))[:3]]

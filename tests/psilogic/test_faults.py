@@ -135,9 +135,9 @@ def interrupt(*_):
 @contextmanager
 def by_an_observer(optimizer):
     """It may be between two buckets."""
-    optimizer._observers.append(interrupt)
+    optimizer.observers.append(interrupt)
     yield
-    optimizer._observers.clear()
+    optimizer.observers.clear()
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):
     Nothing reads a value: on the meta device a step can be taken before there are any.
     """
     monkeypatch.setattr(device_tables, "GPU", "meta")
-    monkeypatch.setattr(device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
+    monkeypatch.setattr(device_tables, "pinned_memory", lambda size, dtype: torch.empty(size, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     params = [nn.Parameter(p.detach().to("meta")) for p in parameters()]

@@ -120,7 +120,7 @@ def test_watching_can_stop() -> None:
     watching.detach()
     trace(optimizer, params, gradients(5))
     assert max(row.steps for row in watching.read()) == 30
-    assert not copy.deepcopy(optimizer)._observers
+    assert not copy.deepcopy(optimizer).observers
 
 
 def test_replays_of_a_graph_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

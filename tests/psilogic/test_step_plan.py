@@ -134,7 +134,7 @@ def overflow_with_another_rate(optimizer):
 
 
 def observer(optimizer):
-    optimizer._observers.append(lambda params, decision: None)
+    optimizer.observers.append(lambda params, decision: None)
 
 
 STILL = [nothing, learning_rate, all_numbers, gradients_elsewhere]

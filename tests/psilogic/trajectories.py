@@ -110,5 +110,5 @@ def watch(optimizer):
     def observe(params, decision):
         seen.append(Observation(params, decision))
 
-    optimizer._observers.append(observe)
+    optimizer.observers.append(observe)
     return seen

@@ -43,7 +43,7 @@ class Mirror(PsiLogic):
     def __init__(self, params: ParamsT, lr: float = 1e-3, **options: Any) -> None:
         super().__init__(params, lr, **options)
         self._decided: list[tuple[list[Tensor], Tensor]] = []  # parameters and the cancellation of each of them
-        self._observers.append(self._record)
+        self.observers.append(self._record)
 
     def _record(self, params: list[Tensor], decision: Decision) -> None:
         """Keep the cancellations of some parameters in the present step."""

@@ -58,7 +58,7 @@ def select(
             warn_of_frozen("lr", bucket.groups[0]["lr"])
     candidates: list[list[Backend]] = []
     for bucket in buckets:
-        candidates.append(_candidates(bucket))
+        candidates.append(admitted_backends(bucket))
     if any(bucket.group["fused"] for bucket in buckets):
         _check_fused(buckets, candidates)
     works: list[BucketStep] = []
@@ -73,7 +73,7 @@ def select(
     return works
 
 
-def _candidates(bucket: Bucket) -> list[Backend]:
+def admitted_backends(bucket: Bucket) -> list[Backend]:
     """The backends that a bucket's hyperparameters and dtype admit, best first; none if only foreach remains."""
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):

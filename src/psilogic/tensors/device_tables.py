@@ -96,12 +96,12 @@ class DeviceTables:
             return flat.to(device)
         spare = self._spare.get(name)
         fits = spare is not None and len(spare) == len(flat)
-        pinned = self._spare.pop(name) if capturing and fits else _pinned(len(flat), flat.dtype)
+        pinned = self._spare.pop(name) if capturing and fits else pinned_memory(len(flat), flat.dtype)
         pinned.copy_(flat)
         if capturing:
             self._captured.append(pinned)
         elif moves and not fits:
-            self._spare[name] = _pinned(len(flat), flat.dtype)
+            self._spare[name] = pinned_memory(len(flat), flat.dtype)
         return torch.empty_like(flat, device=device).copy_(pinned, non_blocking=True)
 
 
@@ -133,7 +133,7 @@ def upload(name: str, values: Tensor, device: torch.device) -> Tensor:
             f"a CUDA graph would keep the present value of {name}, which is on the CPU; "
             f"use capturable=True, and for a learning rate a tensor on {device}"
         )
-    pinned = _pinned(len(values), values.dtype).copy_(values)
+    pinned = pinned_memory(len(values), values.dtype).copy_(values)
     return torch.empty_like(values, device=device).copy_(pinned, non_blocking=True)
 
 
@@ -161,5 +161,6 @@ def host(numbers: Sequence[int]) -> Tensor:
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
 
 
-def _pinned(size: int, dtype: torch.dtype) -> Tensor:
+def pinned_memory(size: int, dtype: torch.dtype) -> Tensor:
+    """A vector on the host with any values, from which a GPU copies without the host waiting."""
     return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)

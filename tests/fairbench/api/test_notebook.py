@@ -18,7 +18,7 @@ from pathlib import Path
 STRENGTH = 0.5
 study = fb.run(suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
     reference="SignDescent", seeds=2, steps=10), "results/sign-descent", workers=2)
-[len(study._history.plans), len([*Path("results/sign-descent/optimizers").glob("*.py")]), study.complete]
+[len(study.analyses.history.plans), len([*Path("results/sign-descent/optimizers").glob("*.py")]), study.complete]
 """
 REFUSED = """
 noise = torch.ones(2)

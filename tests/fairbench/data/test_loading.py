@@ -28,7 +28,9 @@ def test_digits_are_split_without_loss_or_overlap():
         rows.append(torch.cat([batch.inputs.flatten(1), batch.targets[:, None].float()], dim=1))
     table = torch.cat(rows)
     images, labels = load_digits(return_X_y=True)
-    expected = torch.cat([torch.tensor(images).float() / 8 - 1, torch.tensor(labels)[:, None].float()], dim=1)
+    pixels = torch.tensor(images).float() / 8 - 1
+    label_column = torch.tensor(labels)[:, None].float()
+    expected = torch.cat([pixels, label_column], dim=1)
     assert sorted(table.tolist()) == sorted(expected.tolist())
     assert table[:, :-1].min() == -1
     assert table[:, :-1].max() == 1

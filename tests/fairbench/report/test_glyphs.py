@@ -13,7 +13,7 @@ from fairbench.report.figures import glyphs
 from fairbench.report.study import draw_figures
 
 CJK = "中文"
-CACHED = (glyphs._characters, glyphs.families, glyphs.drawable, glyphs.tell_what_is_replaced)
+CACHED = (glyphs.characters_of, glyphs.families, glyphs.drawable, glyphs.tell_what_is_replaced)
 
 
 @pytest.fixture

@@ -59,10 +59,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+MODULES = [*PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
+
+
 @pytest.fixture
 def executor():
-    modules = [*PRELOAD, "fairbench.arenas.vit", "pytorch_optimizer"]
-    with ProcessExecutor([DeviceSlot()], preload=modules) as running:
+    with ProcessExecutor([DeviceSlot()], preload=MODULES) as running:
         yield running
 
 
@@ -220,11 +222,14 @@ def test_anything_that_can_be_called_makes_an_optimizer(folder, tiny_suite, exec
     assert study.optimizers["Own"].horizon == ("total_steps" if name == "make" else "")
 
 
-def test_a_first_step_without_end_is_an_error(folder, tiny_suite, executor, monkeypatch):
+def test_a_first_step_without_end_is_an_error(folder, tiny_suite):
     (folder / "odd.py").write_text(ODD)
-    monkeypatch.setattr(executor, "_call_limit", 3.0)
-    with pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"):
-        run_preflight(with_optimizer(tiny_suite, "odd:Hangs"), DeviceSlot(), executor.call)
+    suite = with_optimizer(tiny_suite, "odd:Hangs")
+    with (
+        ProcessExecutor([DeviceSlot()], preload=MODULES, call_limit=3.0) as executor,
+        pytest.raises(UsageError, match=r"optimizer_and_seconds of Own: no end after 3 s(.|\n)*in step"),
+    ):
+        run_preflight(suite, DeviceSlot(), executor.call)
 
 
 def test_an_argument_total_steps_gets_the_horizon(folder, tiny_suite, executor):

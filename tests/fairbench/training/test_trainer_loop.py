@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fairbench.arenas.registry import ARENAS
+from fairbench.data.batches import Batches
 from fairbench.study.planned_trial import trial_spec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
@@ -56,17 +58,22 @@ class Transfers(TorchDispatchMode):
         return result
 
 
+class Generator(torch.Generator):
+    """A generator of the host also for the meta device, which has none and accepts it."""
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls)
+
+
 def to_another_device(training):
     """Move a training to the meta device, which has shapes but no values: the host cannot wait for one."""
     training.model.to("meta")
     training.params = list(training.model.parameters())
     splits = {name: split.to(META) for name, split in training.data.splits.items()}
     training.data = replace(training.data, splits=splits)
-    training.batches._order = training.batches._order.to(META)
-    training.batches._data = training.data
-    training.batches._device = META
-    training.noise = None  # there is no generator of that device
-    training.batches._augmentation = None
+    plan = training.plan
+    with patch.object(torch, "Generator", Generator):
+        training.batches = Batches(training.data, training.spec.arena.batch_size, plan.steps, training.spec.seed, META)
     training.clipped = training.clipped.to(META)
 
 

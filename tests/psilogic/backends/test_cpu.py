@@ -93,7 +93,7 @@ def test_kernels_of_other_sources_are_refused(monkeypatch):
     compiled = kernels.kernels
     monkeypatch.setattr(compiled, "UPDATE_ENTRIES", compiled.UPDATE_ENTRIES.replace("mean scale", "scale mean"))
     with pytest.raises(RuntimeError, match="was compiled from other sources than those here; install again"):
-        kernels._load()
+        kernels.load_kernels()
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ from psilogic.backends.triton import update_kernels as kernels  # noqa: E402
 from psilogic.step import Step, Tensors  # noqa: E402
 from psilogic.tensors import device_tables  # noqa: E402
 from psilogic.tensors.collect import collect  # noqa: E402
+from psilogic.tensors.sharding import Sharding  # noqa: E402
 from psilogic.tensors.state import move_clocks_, states_of  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("triton")  # a large group starts early, with its longest test
@@ -319,16 +320,16 @@ def bucket():
 
 def test_what_takes_triton_on_cuda(monkeypatch, bucket):
     monkeypatch.setattr(package, "can_launch", lambda device: True)
-    assert selection._candidates(bucket) == [package.backend]
+    assert selection.admitted_backends(bucket) == [package.backend]
     bucket.group["fused"] = False
-    assert selection._candidates(bucket) == []
+    assert selection.admitted_backends(bucket) == []
     bucket.group["fused"] = None
     monkeypatch.setattr(torch.version, "hip", "6.4")  # an AMD GPU, where nobody has tried the kernels
-    assert selection._candidates(bucket) == []
+    assert selection.admitted_backends(bucket) == []
     bucket.group["fused"] = True
-    assert selection._candidates(bucket) == [package.backend]
+    assert selection.admitted_backends(bucket) == [package.backend]
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert selection._candidates(bucket) == []
+    assert selection.admitted_backends(bucket) == []
 
 
 def test_clocks_that_were_loaded_from_elsewhere_come_along():
@@ -342,7 +343,7 @@ def test_clocks_that_were_loaded_from_elsewhere_come_along():
     p = nn.Parameter(torch.zeros(3, device="meta"))
     p.grad = torch.zeros_like(p)
     optimizer = PsiLogic([p])
-    buckets = collect(optimizer, optimizer._sharding, optimizer._caches)
+    buckets = collect(optimizer, Sharding(), caches={})
     (new,) = selection.select(buckets, optimizer.state, False, False)
     assert new.states[0]["step"].device.type == "cpu"
     (state,) = states_of({p: {}}, new.bucket, on_device=True)
@@ -354,7 +355,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     package.can_launch.cache_clear()
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
     driver = install(monkeypatch)
-    assert selection._candidates(bucket) == [package.backend]
+    assert selection.admitted_backends(bucket) == [package.backend]
     assert driver.launches == [("trial_kernel", (1, 1))] * 2
 
     def fails(source, metadata):
@@ -364,7 +365,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     monkeypatch.setattr(install(monkeypatch), "launcher_cls", fails)
     message = r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
     with pytest.warns(UserWarning, match=message) as found:
-        chosen = [selection._candidates(bucket) for _ in range(3)]
+        chosen = [selection.admitted_backends(bucket) for _ in range(3)]
     assert chosen == [[foreach.backend]] * 3
     assert len(found) == 1
     package.can_launch.cache_clear()

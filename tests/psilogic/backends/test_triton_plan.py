@@ -26,7 +26,7 @@ class Device:
         monkeypatch.setenv("TRITON_INTERPRET", "1")
         monkeypatch.setattr(updates, "INTERPRETED", True)
         monkeypatch.setattr(device_tables, "GPU", "cpu")
-        monkeypatch.setattr(device_tables, "_pinned", lambda size, dtype: torch.empty(size, dtype=dtype))
+        monkeypatch.setattr(device_tables, "pinned_memory", lambda size, dtype: torch.empty(size, dtype=dtype))
         monkeypatch.setattr(device_tables, "stream_of", lambda device: self.stream)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(driver, "launcher_cls", lambda source, metadata: self._launch)
@@ -106,7 +106,7 @@ def test_results_that_observers_got_are_not_overwritten(monkeypatch):
     Device(monkeypatch)
     optimizer = an_optimizer()
     decisions = []
-    optimizer._observers.append(lambda params, decision: decisions.append(decision))
+    optimizer.observers.append(lambda params, decision: decisions.append(decision))
     for _ in range(5):
         optimizer.step()
     assert len({decision.gn.data_ptr() for decision in decisions}) == 5

@@ -224,7 +224,8 @@ def test_optimizers_by_hand_of_several_kinds(lightning) -> None:
 def test_the_optimizer_is_watched_while_it_trains_and_no_longer(lightning) -> None:
     class Interrupted(lightning.Module):
         def on_train_epoch_start(self):
-            self.watchers = len(self.trainer.optimizers[0]._observers)
+            self.watched = self.trainer.optimizers[0]
+            self.watchers = len(self.watched.observers)
 
         def on_train_epoch_end(self):
             raise OSError("the disk is full")
@@ -235,7 +236,7 @@ def test_the_optimizer_is_watched_while_it_trains_and_no_longer(lightning) -> No
         with pytest.raises(OSError, match="the disk is full"):
             lightning.fit(module, classification_batches(3), callbacks=[callback])
         assert module.watchers == 2
-        assert len(module.truth._optimizer._observers) == 1
+        assert len(module.watched.observers) == 1
         assert callback.monitors[0].totals() == module.truth.totals()
 
 

@@ -64,7 +64,7 @@ class Run:
             self.snapshots.append(snapshot(self))
             self.gates.append(self.gates_of(seen))
             seen.clear()
-        self.optimizer._observers.clear()
+        self.optimizer.observers.clear()
         return self
 
     def gates_of(self, seen):

@@ -19,7 +19,7 @@ class Device:
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
         monkeypatch.setattr(device_tables, "stream_of", lambda device: self.stream)
         monkeypatch.setattr(torch, "empty_like", lambda x, device: empty_like(x))
-        monkeypatch.setattr(device_tables, "_pinned", self.allocate)
+        monkeypatch.setattr(device_tables, "pinned_memory", self.allocate)
 
     def allocate(self, size, dtype):
         self.pinned += 1

@@ -13,6 +13,7 @@ from psilogic.backends.select import select
 from psilogic.tensors import memory
 from psilogic.tensors.collect import collect
 from psilogic.tensors.memory import MetadataCache
+from psilogic.tensors.sharding import Sharding
 
 SHAPE = (6, 4)
 
@@ -59,27 +60,29 @@ def with_guard(request, monkeypatch):
     return request.param
 
 
-def several_steps(count=4):
-    params = [nn.Parameter(torch.ones(SHAPE)) for _ in range(3)]
-    optimizer = PsiLogic(params, **ACTIVE)
-    for grads in gradients(count, [SHAPE] * 3, torch.float32):
-        set_gradients(params, [torch.ones(SHAPE) if g is None else g for g in grads])
-        optimizer.step()
-    assert optimizer.executed == {"native": 3}
-    return optimizer, params
+class Training:
+    """An optimizer after some steps, and which executions update its tensors, selected with caches as it has them."""
 
+    def __init__(self, count=4):
+        self.params = [nn.Parameter(torch.ones(SHAPE)) for _ in range(3)]
+        self.optimizer = PsiLogic(self.params, **ACTIVE)
+        self.caches = {}
+        for grads in gradients(count, [SHAPE] * 3, torch.float32):
+            set_gradients(self.params, [torch.ones(SHAPE) if g is None else g for g in grads])
+            self.pick()
+            self.optimizer.step()
+        assert self.optimizer.executed == {"native": 3}
 
-def pick(optimizer):
-    """How many tensors each execution would update in the next step."""
-    buckets = collect(optimizer, optimizer._sharding, optimizer._caches)
-    works = select(buckets, optimizer.state, scaled=False, observed=False)
-    return {work.backend.name: len(work.states) for work in works}
+    def pick(self):
+        """How many tensors each execution would update in the next step."""
+        buckets = collect(self.optimizer, Sharding(), self.caches)
+        works = select(buckets, self.optimizer.state, scaled=False, observed=False)
+        return {work.backend.name: len(work.states) for work in works}
 
-
-def assert_native_from_now_on(optimizer):
-    """Also when the selection is asked for again, which may read a cache."""
-    for _ in range(3):
-        assert pick(optimizer) == {"native": 3}
+    def assert_native_from_now_on(self):
+        """Also when the selection is asked for again, which may read a cache."""
+        for _ in range(3):
+            assert self.pick() == {"native": 3}
 
 
 def test_this_version_of_torch_has_guards():
@@ -90,36 +93,37 @@ def test_this_version_of_torch_has_guards():
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("name", ["exp_avg", "exp_avg_sq"])
 def test_moments_that_changed_between_steps_are_noticed(with_guard, name, change):
-    optimizer, params = several_steps()
-    state = optimizer.state[params[1]]
+    training = Training()
+    state = training.optimizer.state[training.params[1]]
     before = state[name]
     state[name] = change(before)
-    assert pick(optimizer) == {"native": 2, "foreach": 1}
+    assert training.pick() == {"native": 2, "foreach": 1}
     state[name] = before
-    assert_native_from_now_on(optimizer)
+    training.assert_native_from_now_on()
 
 
 @pytest.mark.usefixtures("compiled_kernels")
 @pytest.mark.parametrize("change", [transposed, with_gaps, torch._neg_view])
 def test_parameters_and_gradients_that_changed_between_steps_are_noticed(with_guard, change):
-    optimizer, params = several_steps()
-    p = params[1]
+    training = Training()
+    p = training.params[1]
     values = p.detach()
     grad = p.grad
     p.grad = change(grad)
-    assert pick(optimizer) == {"native": 2, "foreach": 1}
+    assert training.pick() == {"native": 2, "foreach": 1}
     p.grad = grad
     p.data = change(values)
-    assert pick(optimizer) == {"native": 2, "foreach": 1}
+    assert training.pick() == {"native": 2, "foreach": 1}
     p.data = values
-    assert_native_from_now_on(optimizer)
+    training.assert_native_from_now_on()
 
 
 @pytest.mark.usefixtures("compiled_kernels")
 def test_parameters_that_share_memory_after_some_steps(with_guard):
-    optimizer, params = several_steps()
-    params[1].data = params[0].data
-    assert pick(optimizer) == {"native": 1, "fused": 2}
+    training = Training()
+    first, second, _ = training.params
+    second.data = first.data
+    assert training.pick() == {"native": 1, "fused": 2}
 
 
 def test_a_result_is_computed_again_only_after_a_change():
@@ -161,8 +165,9 @@ def test_a_result_is_computed_again_only_after_a_change():
 
 @pytest.mark.usefixtures("compiled_kernels")
 def test_the_cache_keeps_no_tensor_alive():
-    optimizer, params = several_steps()
-    old = weakref.ref(params[0].grad)
-    params[0].grad = None
+    training = Training()
+    first = training.params[0]
+    old = weakref.ref(first.grad)
+    first.grad = None
     assert old() is None
-    assert optimizer.executed == {"native": 3}  # its cache was used, and still exists
+    assert training.optimizer.executed == {"native": 3}  # its cache was used, and still exists

@@ -141,6 +141,13 @@ def test_an_optimizer_of_one_process_uses_no_collective(processes) -> None:
     assert processes.run(2, alone) == [{}, {}]
 
 
+class Ranks:
+    """A process group with a backend for one kind of device."""
+
+    def __init__(self, device):
+        self._device_types = [torch.device(device)]
+
+
 def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
     """As with CPU offload under NCCL, which has no backend for the CPU."""
     reduced_on = []
@@ -149,11 +156,18 @@ def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
         reduced_on.append(buffer.device.type)
 
     monkeypatch.setattr(reduction.dist, "all_reduce", all_reduce)
-    on_cpu = SimpleNamespace(_device_types=[torch.device("cpu")])
-    reduction._all_reduced([torch.ones(2)], on_cpu)
-    on_meta = SimpleNamespace(_device_types=[torch.device("meta")])
+    sums = torch.ones(2)
+
+    def completed(device):
+        """The sums of a bucket whose ranks have a backend for this kind of device."""
+        bucket = SimpleNamespace(ranks=Ranks(device), pieces=[])
+        by_bucket, _ = reduction.complete([bucket], {0: [sums]}, found_inf=None)
+        return by_bucket[0]
+
+    (on_cpu,) = completed("cpu")
+    assert torch.equal(on_cpu, sums)
     with pytest.raises(NotImplementedError, match="meta"):  # it has no values to move back
-        reduction._all_reduced([torch.ones(2)], on_meta)
+        completed("meta")
     assert reduced_on == ["cpu", "meta"]
 
 

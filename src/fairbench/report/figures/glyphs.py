@@ -28,7 +28,7 @@ OTHERS = (
 
 
 @cache
-def _characters(family: str) -> frozenset[int]:
+def characters_of(family: str) -> frozenset[int]:
     """The code points of the characters that a font has; empty if this machine does not have the font."""
     try:
         path = findfont(FontProperties(family=family), fallback_to_default=False)
@@ -39,7 +39,7 @@ def _characters(family: str) -> frozenset[int]:
 
 def _missing(text: str, family: str) -> str:
     """The characters of a text that a font does not have, each once. Spaces and control characters need no font."""
-    known = _characters(family)
+    known = characters_of(family)
     return "".join(dict.fromkeys(c for c in text if c.isprintable() and ord(c) not in known))
 
 

@@ -81,7 +81,7 @@ class UpdateArguments(NamedTuple):
     decisions: Any = None
 
 
-def _load() -> Any:
+def load_kernels() -> Any:
     """The kernels for the instructions that torch uses, or for any processor; None if there are none.
 
     Raises:
@@ -97,7 +97,7 @@ def _load() -> Any:
     return None
 
 
-kernels = _load()
+kernels = load_kernels()
 
 
 def supports(columns: Tensors, by_rows: bool) -> bool:

@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from psilogic.backends.triton.update_kernels import _pointer, _tanh
+from psilogic.backends.triton.update_kernels import tanh, typed_pointer
 from psilogic.gradients import AGC_FLOOR, NOISE
 from psilogic.options import NUMBERS
 
@@ -245,17 +245,17 @@ def decide_kernel(
     if found_inf is not None:
         overflow = tl.load(found_inf) > 0.0
     scalars += i
-    step = _pointer(tl.load(scalars), CLOCK)
-    start = _pointer(tl.load(scalars + n), CLOCK)
-    fast = _pointer(tl.load(scalars + 2 * n), MEMORY)
-    slow = _pointer(tl.load(scalars + 3 * n), MEMORY)
+    step = typed_pointer(tl.load(scalars), CLOCK)
+    start = typed_pointer(tl.load(scalars + n), CLOCK)
+    fast = typed_pointer(tl.load(scalars + 2 * n), MEMORY)
+    slow = typed_pointer(tl.load(scalars + 3 * n), MEMORY)
     t = tl.load(step) + 1
     since = t.to(tl.float64) - tl.load(start).to(tl.float64)
     _remember(step, t, overflow)
     t = t.to(tl.float64)
     old_reference = 0.0
     if RELATIVE:
-        old_reference = tl.load(_pointer(tl.load(scalars + 4 * n), MEMORY)).to(tl.float64)
+        old_reference = tl.load(typed_pointer(tl.load(scalars + 4 * n), MEMORY)).to(tl.float64)
     old_fast = tl.load(fast).to(tl.float64)
     old_slow = tl.load(slow).to(tl.float64)
     new_fast, new_slow, new_reference = _observe(gn, old_fast, old_slow, old_reference, eps, RELATIVE)
@@ -263,13 +263,13 @@ def decide_kernel(
     _remember(slow, new_slow, overflow)
     margin = 0.0
     if RELATIVE:
-        _remember(_pointer(tl.load(scalars + 4 * n), MEMORY), new_reference, overflow)
+        _remember(typed_pointer(tl.load(scalars + 4 * n), MEMORY), new_reference, overflow)
         margin = eps
 
     ratio = new_fast / (new_slow + eps)
     excess = ratio - 1.0
     excess = tl.where(excess < 0.0, 0.0, excess)
-    chaos = _tanh(new_slow) * (1.0 + 0.5 * _tanh(excess))
+    chaos = tanh(new_slow) * (1.0 + 0.5 * tanh(excess))
     gate = new_fast > tau * new_slow + margin if ADAPTIVE else new_slow >= tau
     known = _is_finite(gn)
     ramp = (since - t_warm) / (t_warm * 0.25)

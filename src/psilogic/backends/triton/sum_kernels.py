@@ -10,7 +10,7 @@ With sums of gradients all is added in float64, so that a row of equal elements 
 import triton
 import triton.language as tl
 
-from psilogic.backends.triton.update_kernels import WORD, _aligned, _pointer
+from psilogic.backends.triton.update_kernels import WORD, aligned_pointer, typed_pointer
 
 # A program of the statistics sums TILE elements at once: of one row, or of several if rows are at most SHORT or MIDDLE
 # long.
@@ -48,7 +48,7 @@ def _sum_rows(
     columns = tl.arange(0, LONGEST)
     inside = (rows < units - first)[:, None] & (columns < length)[None, :]
     offsets = rows[:, None] * length.to(tl.int32) + columns[None, :]
-    x = tl.load(_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
+    x = tl.load(typed_pointer(address, DTYPE) + first * length + offsets, mask=inside, other=0.0).to(ACC)
     slots = first_unit + first + rows
     mask = rows < units - first
     _store(out, slots, mask, tl.sum(x * x, 1), tl.sum(x, 1), width, centered, WITH_SUMS)
@@ -81,9 +81,9 @@ def _sum_long_rows(
     count = tl.minimum(units - first, ROWS).to(tl.int32)
     if (address | size) % WORD == 0:
         size = size // WORD * WORD
-        squares, sums = _sum_columns(_aligned(address, DTYPE), rows, columns, count, size, ACC)
+        squares, sums = _sum_columns(aligned_pointer(address, DTYPE), rows, columns, count, size, ACC)
     else:
-        squares, sums = _sum_columns(_pointer(address, DTYPE), rows, columns, count, size, ACC)
+        squares, sums = _sum_columns(typed_pointer(address, DTYPE), rows, columns, count, size, ACC)
     _store(out, first_unit + first + rows, rows < count, squares, sums, width, centered, WITH_SUMS)
 
 
@@ -133,9 +133,9 @@ def statistics_kernel(
         size = tl.minimum(length - before, SEGMENT).to(tl.int32)
         address += (row * length + before) * ITEMSIZE
         if (address | size) % WORD == 0:
-            squares, sums = _sum_part(_aligned(address, DTYPE), size // WORD * WORD, ACC)
+            squares, sums = _sum_part(aligned_pointer(address, DTYPE), size // WORD * WORD, ACC)
         else:
-            squares, sums = _sum_part(_pointer(address, DTYPE), size, ACC)
+            squares, sums = _sum_part(typed_pointer(address, DTYPE), size, ACC)
         # The parts of rows are stored after the results of all units.
         slot = tl.where(segments == 1, first_unit + row, count + program)
         _store(out, slot, size > 0, squares, sums, width, centered, WITH_SUMS)

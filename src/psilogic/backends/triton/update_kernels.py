@@ -37,7 +37,7 @@ def _pade(x):
 
 
 @triton.jit
-def _tanh(x):
+def tanh(x):
     """The tanh of x >= 0; no exponential overflows."""
     numerator, denominator = _pade(x)
     e = tl.exp(-2.0 * x)
@@ -45,7 +45,7 @@ def _tanh(x):
 
 
 @triton.jit
-def _bias_correction(log_beta, t, DTYPE: tl.constexpr):
+def bias_correction(log_beta, t, DTYPE: tl.constexpr):
     """1 - beta^t without cancellation: with n / d = tanh(-t log(beta) / 2) it is 2n / (d + n)."""
     x = (t * log_beta * -0.5).to(DTYPE)
     numerator, denominator = _pade(x)
@@ -73,13 +73,14 @@ def _row(lane, offset, length, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def _pointer(address, DTYPE: tl.constexpr):
+def typed_pointer(address, DTYPE: tl.constexpr):
+    """The address as a pointer to numbers of a dtype."""
     return address.to(tl.pointer_type(DTYPE))
 
 
 @triton.jit
-def _aligned(address, DTYPE: tl.constexpr):
-    """A pointer with the hint to the compiler that it is a multiple of 16 bytes.
+def aligned_pointer(address, DTYPE: tl.constexpr):
+    """As `typed_pointer`, with the hint to the compiler that the address is a multiple of 16 bytes.
 
     The hint marks the operation that makes the pointer, which the other path must therefore not share.
     """
@@ -107,7 +108,7 @@ def _part(
         grad *= tl.load(scale + unit).to(ACC)
     theta *= keep
     if quantum_rate is not None:
-        theta *= 1.0 - quantum_rate * _tanh(tl.abs(grad))
+        theta *= 1.0 - quantum_rate * tanh(tl.abs(grad))
     # As torch.lerp: from the nearer end, so that a weight of 1 returns the gradient exactly.
     change = grad - exp_avg
     exp_avg = tl.where(weight1 < 0.5, exp_avg + weight1 * change, grad - (1.0 - weight1) * change)
@@ -161,8 +162,8 @@ def update_kernel(
     step = tl.load(t + i).to(tl.float64)
     if lr_pointer is not None:
         lr = tl.load(lr_pointer + i * lr_stride).to(tl.float64)
-    step_size = _divide(_number(lr, ACC), _bias_correction(log_beta1, step, ACC))
-    inverse_root2 = _divide(_number(1.0, ACC), tl.sqrt(_bias_correction(log_beta2, step, ACC)))
+    step_size = _divide(_number(lr, ACC), bias_correction(log_beta1, step, ACC))
+    inverse_root2 = _divide(_number(1.0, ACC), tl.sqrt(bias_correction(log_beta2, step, ACC)))
     keep = (1.0 - tl.load(decay + i).to(tl.float64)).to(ACC)
     rate = None
     if quantum_rate is not None:
@@ -181,14 +182,16 @@ def update_kernel(
         size = size // WORD * WORD
         for before in range(0, size, ALIGNED_PART):
             _part(
-                _aligned(p, DTYPE), _aligned(g, DTYPE), _aligned(m, DTYPE), _aligned(v, DTYPE), before, size,
+                aligned_pointer(p, DTYPE), aligned_pointer(g, DTYPE), aligned_pointer(m, DTYPE),
+                aligned_pointer(v, DTYPE), before, size,
                 mean, scale, unit, offset, length, keep, rate, weight1, beta2, weight2, step_size, inverse_root2, eps,
                 DTYPE, ACC, BY_ROWS, CHUNK, ALIGNED_PART,
             )  # fmt: skip
     else:
         for before in range(0, size, PART):
             _part(
-                _pointer(p, DTYPE), _pointer(g, DTYPE), _pointer(m, DTYPE), _pointer(v, DTYPE), before, size,
+                typed_pointer(p, DTYPE), typed_pointer(g, DTYPE), typed_pointer(m, DTYPE),
+                typed_pointer(v, DTYPE), before, size,
                 mean, scale, unit, offset, length, keep, rate, weight1, beta2, weight2, step_size, inverse_root2, eps,
                 DTYPE, ACC, BY_ROWS, CHUNK, PART,
             )  # fmt: skip
