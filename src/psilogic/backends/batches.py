@@ -34,22 +34,24 @@ def batches(bucket: Bucket, columns: list[TensorList], most: int, alone: bool = 
     Tensors that ranks hold pieces of are one batch, like those of a step that is traced.
     """
     numels = list(map(Tensor.numel, bucket.values))
-    if bucket.ranks is not None or traced() or (sum(numels) <= most and not alone):
+    is_small = sum(numels) <= most and not alone
+    if bucket.ranks is not None or traced() or is_small:
         yield Batch(columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
         return
-    unit = 0
+    most_of_run = 0 if alone else most
+    first_unit = 0
     position = itertools.count()
-    for members in runs(numels, 0 if alone else most):
+    for members in runs(numels, most_of_run):
         of_run = [xs[members] for xs in columns]
-        unit_count = sum(bucket.units[members])
+        after_last_unit = first_unit + sum(bucket.units[members])
         if numels[members.start] <= most:
-            cuts = iter([Piece(of_run, slice(unit, unit + unit_count))])
-        else:
-            cuts = _pieces(of_run, unit, bucket.by_rows, most)
-        for cut in cuts:
+            pieces = iter([Piece(of_run, slice(first_unit, after_last_unit))])
+        else:  # a single tensor
+            pieces = _pieces(of_run, first_unit, bucket.by_rows, most)
+        for piece in pieces:
             tables = bucket.cache.batches.setdefault(next(position), DeviceTables())
-            yield Batch(cut.columns, members, cut.units, tables)
-        unit += unit_count
+            yield Batch(piece.columns, members, piece.units, tables)
+        first_unit = after_last_unit
 
 
 def runs(numels: list[int], most: int) -> Iterator[slice]:
@@ -66,23 +68,32 @@ def runs(numels: list[int], most: int) -> Iterator[slice]:
 
 
 def _pieces(
-    columns: list[TensorList], unit: int, by_rows: bool, most: int, within_row: bool = False
+    columns: list[TensorList], first_unit: int, by_rows: bool, most: int, within_row: bool = False
 ) -> Iterator[Piece]:
-    """One tensor, given in several columns, in pieces: whole rows, or parts of a unit.
+    """One tensor in pieces of at most `most` elements: whole rows, or parts of a unit.
 
     A unit is cut in the order of memory if the columns have it without gaps, otherwise along its dimensions.
+
+    Args:
+        columns: the tensor's gradient, parameter and states, each alone in a list.
+        first_unit: the position of its first unit in the bucket.
+        by_rows: whether its units are rows.
+        most: the most elements of a piece.
+        within_row: whether the tensor is a row of a larger one; its pieces then get a dimension in front.
     """
     by_rows = by_rows and columns[0][0].ndim > 1
     if not by_rows and same_layouts(columns, by_rows=False):
         columns = [[flat(xs[0])] for xs in columns]
         within_row = False
-    first = columns[0][0]
-    rows = len(first)
-    row_numel = first.numel() // rows
-    size = max(1, most // row_numel)
-    for begin in range(0, rows, size):
-        end = min(begin + size, rows)
-        units = slice(unit + begin, unit + end) if by_rows else slice(unit, unit + 1)
+    first_column = columns[0][0]
+    rows = len(first_column)
+    row_numel = first_column.numel() // rows
+    rows_of_piece = max(1, most // row_numel)
+    for begin in range(0, rows, rows_of_piece):
+        end = min(begin + rows_of_piece, rows)
+        units = slice(first_unit, first_unit + 1)
+        if by_rows:
+            units = slice(first_unit + begin, first_unit + end)
         if row_numel > most:
             row = [[xs[0][begin]] for xs in columns]
             yield from _pieces(row, units.start, by_rows=False, most=most, within_row=by_rows or within_row)

@@ -103,19 +103,23 @@ def _direction(named: NamedModules) -> Finding | None:
         two_sided = _has_two_sides(named)
     if two_sided:
         return Finding(ModelFamily.LANGUAGE, "an encoder and a decoder")
-    declared = [module.is_causal for module in modules if isinstance(getattr(module, "is_causal", None), bool)]
-    if getattr(config, "is_decoder", False) is True or True in declared:
+    causal_flags: list[bool] = []
+    for module in modules:
+        flag = getattr(module, "is_causal", None)
+        if isinstance(flag, bool):
+            causal_flags.append(flag)
+    if getattr(config, "is_decoder", False) is True or any(causal_flags):
         return Finding(ModelFamily.DECODER, "declares causal attention")
     if any(_stores_causal_mask(module) for module in modules):
         return Finding(ModelFamily.DECODER, "stores a causal mask")
-    if declared or any(getattr(module, "bidirectional", False) is True for module in modules):
+    if causal_flags or any(getattr(module, "bidirectional", False) is True for module in modules):
         return Finding(ModelFamily.LANGUAGE, "bidirectional attention or recurrence")
-    causal = _first_class(modules, CAUSAL_CLASS)
-    if causal is not None:
-        return Finding(ModelFamily.DECODER, f"has a {causal}")
-    masked = _first_class(modules, MASKED_CLASS)
-    if masked is not None:
-        return Finding(ModelFamily.LANGUAGE, f"has a {masked}")
+    causal_class = _first_class(modules, CAUSAL_CLASS)
+    if causal_class is not None:
+        return Finding(ModelFamily.DECODER, f"has a {causal_class}")
+    masked_class = _first_class(modules, MASKED_CLASS)
+    if masked_class is not None:
+        return Finding(ModelFamily.LANGUAGE, f"has a {masked_class}")
     return None
 
 
@@ -195,7 +199,7 @@ def _has_two_sides(named: NamedModules) -> bool:
 
 
 def _is_side(attribute: Any) -> bool:
-    """Whether an attribute named encoder or decoder is one.
+    """Whether an attribute named encoder or decoder is a model with its own layers.
 
     An embedding named encoder and a linear layer named decoder are input and output of one model part.
     """
@@ -212,7 +216,9 @@ def _is_causal_mask(tensor: Tensor) -> bool:
     """Whether a tensor of square matrices has one value above the diagonal and another one elsewhere."""
     if tensor.is_meta or tensor.ndim < 2 or 0 in tensor.shape or tensor.shape[-1] != tensor.shape[-2]:
         return False
-    corner = tensor[(0,) * (tensor.ndim - 2)][:MASK_CORNER, :MASK_CORNER]
+    first_of_each = (0,) * (tensor.ndim - 2)
+    first_matrix = tensor[first_of_each]
+    corner = first_matrix[:MASK_CORNER, :MASK_CORNER]
     ahead = torch.ones_like(corner, dtype=torch.bool).triu(1)
     past = corner[~ahead]
     future = corner[ahead]

@@ -52,31 +52,40 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
         groups = list(map(as_plain, groups))
     layouts: dict[int, Layout] = {}
     if dist.is_available() and dist.is_initialized():
-        every_param: list[Tensor] = []
-        for group in groups:
-            every_param += group["params"]
+        every_param, _ = _params_with_groups(groups)
         layouts = sharding.layouts(every_param)
-    buckets: list[Bucket] = []
     merged = [groups]
     if len(groups) > 1:
         merged = merge_groups(groups, optimizer.defaults)
+    buckets: list[Bucket] = []
     for merged_groups in merged:
-        params: list[Tensor] = []
-        group_of_each: list[Group] = []
-        for group in merged_groups:
-            params += group["params"]
-            group_of_each += [group] * len(group["params"])
-        if len(buckets) not in caches:
-            caches[len(buckets)] = BucketCache()
-        whole = None if layouts else _whole_bucket(group_of_each, params, caches[len(buckets)])
+        params, group_of_each = _params_with_groups(merged_groups)
+        whole = None
+        if not layouts:
+            whole = _whole_bucket(group_of_each, params, _cache_at(len(buckets), caches))
         if whole is not None:
             buckets.append(whole)
             continue
         for kind, members in _by_kind(group_of_each, params, layouts).items():
-            if len(buckets) not in caches:
-                caches[len(buckets)] = BucketCache()
-            buckets.append(_bucket(kind, members, caches[len(buckets)]))
+            buckets.append(_bucket(kind, members, _cache_at(len(buckets), caches)))
     return buckets
+
+
+def _params_with_groups(groups: Sequence[Group]) -> tuple[list[Tensor], list[Group]]:
+    """The parameters of some groups, and the group of each of them."""
+    params: list[Tensor] = []
+    group_of_each: list[Group] = []
+    for group in groups:
+        params += group["params"]
+        group_of_each += [group] * len(group["params"])
+    return params, group_of_each
+
+
+def _cache_at(position: int, caches: dict[int, BucketCache]) -> BucketCache:
+    """The cache of the bucket at a position; a new one the first time."""
+    if position not in caches:
+        caches[position] = BucketCache()
+    return caches[position]
 
 
 def _whole_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache) -> Bucket | None:
@@ -173,14 +182,16 @@ def merge_groups(groups: Sequence[Group], names: Iterable[str]) -> list[list[Gro
     shared_values = itemgetter(*shared_names)
     by_key: dict[Any, list[Group]] = {}
     for i, group in enumerate(groups):
-        more = _shared_beside_options(group)
-        key = i if more is None else (*shared_values(group), *more)
+        also_shared = _shared_apart_from_options(group)
+        key: Any = i  # no other group has this key
+        if also_shared is not None:
+            key = (*shared_values(group), *also_shared)
         by_key.setdefault(key, []).append(group)
     return list(by_key.values())
 
 
-def _shared_beside_options(group: Group) -> tuple[Any, ...] | None:
-    """What else the groups have in common that are merged with this one; None if it stays alone."""
+def _shared_apart_from_options(group: Group) -> tuple[Any, ...] | None:
+    """What groups that are merged with this one share apart from options; None if no group is merged with it."""
     params = group["params"]
     if not params:
         return None
