@@ -80,8 +80,8 @@ def curves(analyses: Analyses) -> dict[tuple[str, str], Curve]:
     curve_of_arm = {}
     for arm in analyses.results.arms:
         metric = analyses.suite.arenas[arm.arena].metric
-        seeds = [run.curve(metric) for run in arm.final if run.result]
-        curve_of_arm[arm.arena, arm.optimizer] = mean_curve(seeds)
+        curve_of_each_seed = [run.curve(metric) for run in arm.final if run.result]
+        curve_of_arm[arm.arena, arm.optimizer] = mean_curve(curve_of_each_seed)
     return curve_of_arm
 
 
@@ -126,13 +126,11 @@ def equal_times(analyses: Analyses) -> list[EqualTime]:
     """
     rows = []
     for arena, plan in analyses.suite.arenas.items():
-        train_ms = {
-            cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arena and cost.train_ms
-        }
-        if len(train_ms) < 2:
+        step_ms = _step_milliseconds(analyses, arena)
+        if len(step_ms) < 2:
             continue
-        fastest = min(train_ms.values())
-        for optimizer, milliseconds in train_ms.items():
+        fastest = min(step_ms.values())
+        for optimizer, milliseconds in step_ms.items():
             curve = analyses.of(curves)[arena, optimizer]
             steps = plan.steps * (fastest / milliseconds)
             row = EqualTime(
@@ -146,6 +144,15 @@ def equal_times(analyses: Analyses) -> list[EqualTime]:
             )
             rows.append(row)
     return rows
+
+
+def _step_milliseconds(analyses: Analyses, arena: str) -> dict[str, float]:
+    """The milliseconds of a training step of each optimizer that has timing trials in an arena."""
+    step_ms = {}
+    for cost in analyses.of(costs):
+        if cost.arena == arena and cost.train_ms:
+            step_ms[cost.optimizer] = cost.train_ms
+    return step_ms
 
 
 def _value_at(curve: Curve, step: float) -> float | None:

@@ -108,18 +108,18 @@ def _environment(analyses: Analyses) -> dict[str, str]:
 def _settings(study: ResolvedSuite, other: ResolvedSuite) -> dict[str, Any]:
     """The settings on which the verdicts of a study depend, for the arenas and optimizers that both studies have.
 
-    Code is replaced by a digest. An optimizer has the settings that its trials get. The suite's entry for it, which
-    would repeat them, is left out.
+    Code is replaced by a digest. The settings of an optimizer are those of its trials, with the keys in `OWN` from the
+    entries of the suite. These entries are left out, since they would repeat the rest.
     """
     settings = locked_settings(study)
     suite = settings["suite"]
     arenas = _with_code_as_digest(settings["arenas"], other.suite.arenas)
-    optimizers = _with_code_as_digest(settings["optimizers"], other.suite.optimizers)
-    planned = suite.pop("optimizers")
     suite["arenas"] = {name: suite["arenas"][name] for name in arenas}
+    optimizers = _with_code_as_digest(settings["optimizers"], other.suite.optimizers)
+    suite_entries = suite.pop("optimizers")
     for name, optimizer in optimizers.items():
         for key in OWN:
-            optimizer[key] = planned[name][key]
+            optimizer[key] = suite_entries[name][key]
     return {**settings, "arenas": arenas, "optimizers": optimizers}
 
 
@@ -216,7 +216,7 @@ def _compared(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults, me
     gains_b = [sign * value for value in theirs.scores(metric)]
     method = "paired" if _conditions(ours) == _conditions(theirs) else "Welch"
     test = difference_test(method.lower(), gains_b, gains_a)
-    differing = changes(_optimizer(a, ours), _optimizer(b, theirs))
+    differing = changes(_factory_and_options(a, ours), _factory_and_options(b, theirs))
     notes = [test.reason, *map(str, differing)]
     return Compared(
         note="; ".join(filter(None, notes)),
@@ -233,10 +233,10 @@ def _conditions(arm: ArmResults) -> list[tuple[int | str | None, ...]]:
     return [(run.seed, *map(run.hash, HASHES)) for run in arm.final]
 
 
-def _optimizer(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
-    """The factory of the optimizer of an arm, and its options."""
+def _factory_and_options(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
+    """The factory of the optimizer of an arm, and its options apart from those that a sweep finds."""
     resolved = analyses.results.study.optimizers[arm.optimizer]
-    spec = resolved.spec(arm.arena, {}, 0)
+    spec = resolved.spec(arm.arena, searched={}, steps=0)  # the steps are the same in both studies
     return {"from": spec.factory, **spec.options}
 
 
@@ -254,16 +254,23 @@ class Side:
 def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> Side:
     """The values of one study for an arm."""
     values = arm.scores(metric)
-    step_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
-    own_ms = step_ms.get(arm.optimizer)
-    reference_ms = step_ms.get(reference)
     return Side(
         mean=fmean(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         n=len(values),
         lr=arm.selected.lr if arm.selected else None,
-        step_ratio=own_ms / reference_ms if own_ms and reference_ms else None,
+        step_ratio=_step_ratio(analyses, arm, reference),
     )
+
+
+def _step_ratio(analyses: Analyses, arm: ArmResults, reference: str) -> float | None:
+    """The time of a training step as a multiple of that of the reference; None without timing trials of both."""
+    step_ms = {cost.optimizer: cost.train_ms for cost in analyses.of(costs) if cost.arena == arm.arena}
+    own_ms = step_ms.get(arm.optimizer)
+    reference_ms = step_ms.get(reference)
+    if not own_ms or not reference_ms:
+        return None
+    return own_ms / reference_ms
 
 
 def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) -> str:
@@ -274,9 +281,11 @@ def _obstacle(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
     differing = changes(_training_of_arena(a, ours.arena), _training_of_arena(b, ours.arena))
     reasons = [str(change) for change in differing]
     for letter, analyses, arm in (("A", a, ours), ("B", b, theirs)):
-        values = len(arm.scores(analyses.suite.arenas[arm.arena].metric))
-        if values < max(len(arm.final), 1):
-            reasons.append(f"{letter} has a value in {values} of {plural(len(arm.final), 'seed')}")
+        metric = analyses.suite.arenas[arm.arena].metric
+        seeds = len(arm.final)
+        seeds_with_value = len(arm.scores(metric))
+        if seeds_with_value < seeds or seeds == 0:
+            reasons.append(f"{letter} has a value in {seeds_with_value} of {plural(seeds, 'seed')}")
     return "; ".join(reasons)
 
 

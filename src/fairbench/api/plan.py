@@ -119,8 +119,9 @@ def _with_noise(forecasts: list[Forecast], suite: Suite, directory: Path) -> lis
     for each in forecasts:
         std = std_of_base(measured, each.arena)
         if each.spread is None and std is not None:
-            # the runs of a pair may share nothing
-            spread = std if suite.final.test == "welch" else math.sqrt(2) * std
+            spread = std
+            if suite.final.test != "welch":
+                spread = math.sqrt(2) * std  # of the difference of a pair, whose runs may share nothing
             each = replace(each, spread=spread)
         changed.append(each)
     return changed
@@ -138,14 +139,15 @@ def planned(
     """
     slots = slots_of_trials(target.suite, slots)
     preflight, history = plan_study(target, slots[0], freeze, say)
+    study = preflight.study
     workers = len(slots)
     if slots[0].kind == "cpu":
         workers = min(workers, cores())
-    records = Snapshot(target.directory, preflight.study.suite.metrics, Record)
-    forecasts = table_of(Forecast, _with_noise(forecast(preflight, records), preflight.study.suite, target.directory))
+    records = Snapshot(target.directory, study.suite.metrics, Record)
+    forecasts = _with_noise(forecast(preflight, records), study.suite, target.directory)
     return Estimate(
-        arenas=forecasts,
-        study=preflight.study,
+        arenas=table_of(Forecast, forecasts),
+        study=study,
         history=history,
         directory=target.directory,
         workers=workers,

@@ -61,11 +61,11 @@ class Shortcut(nn.Conv2d):
 class ResidualBlock(nn.Module):
     """Two convolutions on normalized inputs, added to the block's input. The time is added between them."""
 
-    def __init__(self, inputs: int, outputs: int, time: int, groups: int) -> None:
+    def __init__(self, inputs: int, outputs: int, time_size: int, groups: int) -> None:
         super().__init__()
         self.norm1 = nn.GroupNorm(groups, inputs)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
-        self.time_emb_proj = nn.Linear(time, outputs)
+        self.time_emb_proj = nn.Linear(time_size, outputs)
         self.norm2 = nn.GroupNorm(groups, outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.conv_shortcut = nn.Identity() if inputs == outputs else Shortcut(inputs, outputs, 1)
@@ -119,16 +119,16 @@ class Stage(nn.Module):
         inputs: the number of input channels of each block.
         outputs: the number of output channels of every block.
         attends: whether attention follows each block.
-        time: the size of the time embedding.
+        time_size: the size of the time embedding.
         groups: the number of groups of every norm.
     """
 
-    def __init__(self, inputs: list[int], outputs: int, attends: list[bool], time: int, groups: int) -> None:
+    def __init__(self, inputs: list[int], outputs: int, attends: list[bool], time_size: int, groups: int) -> None:
         super().__init__()
         resnets = []
         attentions = []
         for channels, has_attention in zip(inputs, attends, strict=True):
-            resnets.append(ResidualBlock(channels, outputs, time, groups))
+            resnets.append(ResidualBlock(channels, outputs, time_size, groups))
             attentions.append(Attention(outputs, groups) if has_attention else nn.Identity())
         self.attentions = nn.ModuleList(attentions)
         self.resnets = nn.ModuleList(resnets)
@@ -151,8 +151,8 @@ class Down(Stage):
     The last level does not halve it.
     """
 
-    def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
-        super().__init__([inputs], outputs, [attends], time, groups)
+    def __init__(self, inputs: int, outputs: int, attends: bool, last: bool, time_size: int, groups: int) -> None:
+        super().__init__([inputs], outputs, [attends], time_size, groups)
         self.downsamplers = nn.ModuleList()
         if not last:
             halve = nn.Conv2d(outputs, outputs, 3, stride=2, padding=1)
@@ -175,8 +175,8 @@ class Middle(Stage):
 class Up(Stage):
     """A level of the way up: two residual blocks, then twice the resolution. The last level keeps the resolution."""
 
-    def __init__(self, inputs: list[int], outputs: int, attends: bool, last: bool, time: int, groups: int) -> None:
-        super().__init__(inputs, outputs, [attends, attends], time, groups)
+    def __init__(self, inputs: list[int], outputs: int, attends: bool, last: bool, time_size: int, groups: int) -> None:
+        super().__init__(inputs, outputs, [attends, attends], time_size, groups)
         self.upsamplers = nn.Sequential()
         if not last:
             self.upsamplers.append(Upsample(outputs))
@@ -200,10 +200,10 @@ class UNet(nn.Module):
     def __init__(self, image_channels: int, channels: list[int], groups: int, attends: list[bool]) -> None:
         super().__init__()
         first = channels[0]
-        time = 4 * first
+        time_size = 4 * first
         last = len(channels) - 1
         self.conv_in = nn.Conv2d(image_channels, first, 3, padding=1)
-        self.time_embedding = TimeEmbedding(first, time)
+        self.time_embedding = TimeEmbedding(first, time_size)
         self.down_blocks = nn.ModuleList()
         self.up_blocks = nn.ModuleList()
 
@@ -211,18 +211,18 @@ class UNet(nn.Module):
         skipped = [first]  # the channels of each output of the way down, which the way up reads in reverse order
         for level, outputs in enumerate(channels):
             is_last = level == last
-            self.down_blocks.append(Down(width, outputs, attends[level], is_last, time, groups))
+            self.down_blocks.append(Down(width, outputs, attends[level], is_last, time_size, groups))
             skipped.append(outputs)
             if not is_last:
                 skipped.append(outputs)
             width = outputs
 
-        self.mid_block = Middle([width, width], width, [True, False], time, groups)
+        self.mid_block = Middle([width, width], width, [True, False], time_size, groups)
 
         for level in reversed(range(len(channels))):
             outputs = channels[level]
             inputs = [width + skipped.pop(), outputs + skipped.pop()]
-            self.up_blocks.append(Up(inputs, outputs, attends[level], level == 0, time, groups))
+            self.up_blocks.append(Up(inputs, outputs, attends[level], level == 0, time_size, groups))
             width = outputs
 
         self.conv_norm_out = nn.GroupNorm(groups, first)

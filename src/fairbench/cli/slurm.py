@@ -126,7 +126,9 @@ def _run_arguments(options: argparse.Namespace) -> list[str]:
         value = getattr(options, name)
         if value == default or name in ("command", "do"):
             continue
-        option = "--suite" if name == "chosen" else f"--{name.replace('_', '-')}"
+        option = f"--{name.replace('_', '-')}"
+        if name == "chosen":
+            option = "--suite"  # the argument without an option
         if value is True:
             arguments.append(option)
         elif isinstance(value, list):

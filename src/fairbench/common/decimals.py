@@ -64,6 +64,6 @@ def most_places(largest: float) -> int:
 
 def _places(spread: float, largest: float) -> int:
     """The number of decimals with which the last digit stands for between a 20th and a 200th of a spread."""
-    leading, power = f"{spread:.1e}".split("e")
-    digits = 2 if leading < "2" else 1
+    mantissa, power = f"{spread:.1e}".split("e")
+    digits = 2 if float(mantissa) < 2 else 1
     return min(digits - int(power), most_places(largest))

@@ -26,7 +26,8 @@ def resumes(case: Case) -> tuple[Severity, str]:
     trainer = case.training(CHECKPOINTS[0])
     ends = (*CHECKPOINTS[1:], case.steps)
     for done, end in zip(CHECKPOINTS, ends, strict=True):
-        reason = resume_check(trainer, done, end - done)()
+        resume = resume_check(trainer, done, end - done)
+        reason = resume()
         if reason:
             return "fail", f"from a checkpoint after {done} of {case.steps} steps: {reason}"
     checkpoints = ", ".join(map(str, CHECKPOINTS))

@@ -73,7 +73,7 @@ Pair = tuple[Tensor, Tensor]
 """Inputs and targets."""
 
 
-def _split(name: str, pair: Any) -> Split:
+def _checked_split(name: str, pair: Any) -> Split:
     """A split of a user's data. Raises `UsageError` if `pair` is not a pair of tensors."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise UsageError(f"Data.of: {name} must be a pair of tensors (inputs, targets), got {type(pair).__name__}")
@@ -87,13 +87,13 @@ def _split(name: str, pair: Any) -> Split:
 
 
 def shared_rows(splits: Mapping[str, Split]) -> str:
-    """The number of inputs of each split that are also in an earlier split, in words."""
-    keys = {}
+    """For each pair of splits the number of inputs that both have, in words; empty if there are none."""
+    hashes = {}
     for name, split in splits.items():
         rows = split.inputs.contiguous().view(len(split), -1)
         row_bytes = rows.view(torch.uint8).numpy()
-        keys[name] = np.array([hash(row.tobytes()) for row in row_bytes])
-    counts = shared(keys)
+        hashes[name] = np.array([hash(row.tobytes()) for row in row_bytes])
+    counts = shared(hashes)
     return "; ".join(f"rows of {pair}: {count}" for pair, count in counts.items())
 
 
@@ -140,9 +140,9 @@ class Data:
             UsageError: a split is not a pair of tensors.
         """
         splits = {
-            "train": _split("train", train),
-            "val": _split("val", val),
-            "test": _split("test", test),
+            "train": _checked_split("train", train),
+            "val": _checked_split("val", val),
+            "test": _checked_split("test", test),
         }
         shape = tuple(splits["train"].inputs.shape[1:])
         return cls(splits, fingerprint(splits), read=_as_stored, shape=shape, classes=classes)

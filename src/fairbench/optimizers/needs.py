@@ -44,7 +44,9 @@ def names_methods(need: str) -> bool:
 
 
 def needs_of(factory: str, groups: str) -> list[str]:
-    """The needs of a factory, from the registry. Without an entry, from its class and its first argument.
+    """The needs of a factory: those in the registry or, without an entry, those that its code shows.
+
+    A class shows them by its methods, and a factory by the name of its first argument.
 
     Args:
         factory: `module:Class`.
@@ -63,8 +65,10 @@ def needs_of(factory: str, groups: str) -> list[str]:
     if _has_methods(optimizer, "first_step", "second_step"):
         needs.append("first_step then second_step")
     if not groups:
-        first = next(iter(inspect.signature(loaded).parameters), "")
-        needs += [need for need, names in FIRST_ARGUMENT.items() if first in names]
+        first_argument = next(iter(inspect.signature(loaded).parameters), "")
+        for need, names in FIRST_ARGUMENT.items():
+            if first_argument in names:
+                needs.append(need)
     return needs
 
 
@@ -93,13 +97,22 @@ def remedy(name: str, error: BaseException, is_built: bool) -> str:
     Returns:
         The settings that may help; empty if none is known.
     """
-    option = f"--set 'optimizers.{name}.needs"
     if not is_built:
+        set_model = _set_need(name, "model")
+        set_groups = f"--set 'optimizers.{name}.groups=\"file.py:function\"'"
         return (
-            f'fairbench passes a list of parameters, then lr and the options by name; {option}=["model"]\' passes '
-            f'the model first, ["named_parameters"] pairs of a name and a parameter, and --set \'optimizers.{name}.'
-            f'groups="file.py:function"\' what a function makes of the model; --set {name}.OPTION=VALUE sets an option'
+            f"fairbench passes a list of parameters, then lr and the options by name; {set_model} passes "
+            f'the model first, ["named_parameters"] pairs of a name and a parameter, and {set_groups} what a function '
+            f"makes of the model; --set {name}.OPTION=VALUE sets an option"
         )
     message = str(error)
-    needs = [need for pattern, need in NEED_OF_ERROR.items() if re.search(pattern, message)]
-    return "; ".join(f'{option}=["{need}"]\': {NEEDS[need]}' for need in needs)
+    remedies = []
+    for pattern, need in NEED_OF_ERROR.items():
+        if re.search(pattern, message):
+            remedies.append(f"{_set_need(name, need)}: {NEEDS[need]}")
+    return "; ".join(remedies)
+
+
+def _set_need(name: str, need: str) -> str:
+    """The option of a command that sets a need of an optimizer."""
+    return f"--set 'optimizers.{name}.needs=[\"{need}\"]'"

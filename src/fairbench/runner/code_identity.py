@@ -97,18 +97,18 @@ def optimizer_code(references: Iterable[str], before: Iterable[str]) -> Code:
 
     def visit(module: ModuleType) -> tuple[Code, list[ModuleType]]:
         """The code of a module, and the modules to visit next."""
-        psilogic_modules = [other for other in _referred(module) if top_package(other) == "psilogic"]
+        referred = _referred(module)
+        psilogic_modules = [other for other in referred if top_package(other) == "psilogic"]
         if top_package(module) == "fairbench":
             # only a control arm takes part, without the modules of fairbench that it uses
             if module in modules:
                 return _content(module), psilogic_modules
             return {}, []
+        if module_file(module) and not origin_of(module):  # a file that is not installed
+            return _content(module), referred
         code = _installed(module)
-        is_not_installed = not origin_of(module) and module_file(module)
-        if is_not_installed:
-            return code | _content(module), _referred(module)
         if top_package(module) == "psilogic":
-            # it is installed: its version does not tell how its extensions were compiled during the installation
+            # its version does not tell how its extensions were compiled during the installation
             is_extension = str(module_file(module)).endswith(tuple(EXTENSION_SUFFIXES))
             if is_extension:
                 code |= _content(module)
@@ -131,8 +131,8 @@ def _modules_of(factory: Any) -> list[ModuleType]:
     for each in definitions:
         module = inspect.getmodule(each)
         # the standard library has modules without a file, such as builtins
-        is_python = module and top_package(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
-        if module is None or not (is_python or module_file(module)):
+        is_standard = module and top_package(module) in sys.stdlib_module_names and hasattr(module, each.__name__)
+        if module is None or not (is_standard or module_file(module)):
             named = f"{each.__module__}.{each.__qualname__} has no source file, so that an edit of it would not be seen"
             raise UsageError(f"{named}: put it into a file, and name it path/to/file.py:{each.__name__}")
         modules.append(module)
@@ -162,14 +162,23 @@ def _referred(module: ModuleType) -> list[ModuleType]:
     own = module_name(module)
     names = set()
     for bound, value in list(vars(module).items()):
-        name = module_name(value) if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if not isinstance(name, str) or name == own:
+        name = _name_of_definer(value)
+        if name is None or name == own:
             continue
         # Importing a submodule binds it in its package, even if another module imports it.
-        if name == f"{own}.{bound}" and bound not in _imported(module):
+        is_submodule = name == f"{own}.{bound}"
+        if is_submodule and bound not in _imported(module):
             continue
         names.add(name)
     return [sys.modules[name] for name in sorted(names) if name in sys.modules]
+
+
+def _name_of_definer(value: Any) -> str | None:
+    """The name of the module that defines a value; of a module its own name. None where no text names one."""
+    if isinstance(value, ModuleType):
+        return module_name(value)
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else None
 
 
 @cache

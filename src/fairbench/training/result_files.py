@@ -96,32 +96,42 @@ def rows_of_attempts(
         options: the options of the program, with the patterns of its output.
         ended: whether the program has ended. While it runs, the last line may be incomplete.
     """
-    parts: list[Iterable[Row]] = [() for _ in attempts]
+    rows: list[Iterable[Row]] = [() for _ in attempts]
     before = [known_states.get(name) for known_states in attempts]
-    if file.suffix == ".wandb" or "tfevents" in file.name:  # one attempt writes the whole file
-        attempt = before.count(None) - 1
-        if attempt >= 0:
-            parts[attempt] = wandb_rows(file) if file.suffix == ".wandb" else tensorboard_rows(file)
-        return parts
+    if file.suffix == ".wandb" or "tfevents" in file.name:
+        creator = before.count(None) - 1  # the last attempt that began without the file has written all of it
+        if creator >= 0:
+            rows[creator] = wandb_rows(file) if file.suffix == ".wandb" else tensorboard_rows(file)
+        return rows
     content = file.read_bytes()
     if file.suffix == DOCUMENT:
-        unlike_now = [index for index, state in enumerate(before) if state is None or _state(content) != tuple(state)]
-        if unlike_now and (ended or content.endswith(b"}")):
-            parts[unlike_now[-1]] = json_document(name, content.decode(errors="replace"))
-        return parts
+        writer = _last_writer(content, before)
+        if writer is not None and (ended or content.endswith(b"}")):
+            rows[writer] = json_document(name, content.decode(errors="replace"))
+        return rows
     begins = _begins(content, before)
+    ends = [*begins[1:], len(content)]
     names = content.partition(b"\n")[0].decode(errors="replace")
-    for index, begin in enumerate(begins):
+    for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         if begin is None:
             continue
-        end = begins[index + 1] if index + 1 < len(begins) else len(content)
         text = content[begin:end].decode(errors="replace")
         if end != len(content) or not ended:
             whole_lines = text.rfind("\n") + 1
             text = text[:whole_lines]
         first_line = content[:begin].count(b"\n") + 1
-        parts[index] = _text_rows(name, file, text, first_line, names, options)
-    return parts
+        rows[index] = _text_rows(name, file, text, first_line, names, options)
+    return rows
+
+
+def _last_writer(content: bytes, before: Sequence[Sequence[Any] | None]) -> int | None:
+    """The last attempt at whose beginning a file had another content than now, or was missing; None without one."""
+    now = _state(content)
+    for attempt in reversed(range(len(before))):
+        state = before[attempt]
+        if state is None or tuple(state) != now:
+            return attempt
+    return None
 
 
 def _text_rows(name: str, file: Path, text: str, first_line: int, names: str, options: ProgramOptions) -> Iterable[Row]:

@@ -24,7 +24,7 @@ class WrongResults(Exception):
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case, sorted, each split by its usual word: "Loss/valid" has loss and val."""
+    """The words of a name in lower case, sorted, with the usual word for a split: "Loss/valid" has loss and val."""
     separated = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     words = re.findall(r"[a-z]+|\d+", separated)
     return sorted(SPLITS.get(word, word) for word in words)
@@ -45,16 +45,22 @@ def chosen_names(options: ProgramOptions, found: Collection[str]) -> dict[str, s
             continue
         if name in found:
             chosen[key] = name
-        elif key not in options.keys:
-            alike = [other for other in sorted(found) if words_of(other) == words_of(key)]
-            alike = alike or _without_split(key, found)
-            if len(alike) > 1:
-                raise WrongResults(
-                    f'{" and ".join(alike)} may both be {key}; say which one: keys = {{ "{key}" = "{alike[0]}" }}'
-                )
-            if alike:
-                chosen[key] = alike[0]
+            continue
+        if key in options.keys:
+            continue  # no other name stands for it
+        alike = _with_words_of(key, found) or _without_split(key, found)
+        if len(alike) > 1:
+            raise WrongResults(
+                f'{" and ".join(alike)} may both be {key}; say which one: keys = {{ "{key}" = "{alike[0]}" }}'
+            )
+        if alike:
+            chosen[key] = alike[0]
     return chosen
+
+
+def _with_words_of(text: str, found: Iterable[str]) -> list[str]:
+    """The names that have the same words as a text, as val_loss and "val/loss"."""
+    return [name for name in sorted(found) if words_of(name) == words_of(text)]
 
 
 def _without_split(key: str, found: Iterable[str]) -> list[str]:
@@ -62,7 +68,7 @@ def _without_split(key: str, found: Iterable[str]) -> list[str]:
     split, _, metric = key.partition("/")
     if split != "val" or metric in OF_TRAINING:
         return []
-    return [name for name in sorted(found) if words_of(name) == words_of(metric)]
+    return _with_words_of(metric, found)
 
 
 def step_names(options: ProgramOptions, found: Iterable[str]) -> list[str]:

@@ -182,8 +182,11 @@ class Trial:
         """
         if self._fingerprints and "train_loss" in values:
             self._fingerprints.mechanism.read(step)
-        by_split = {name.replace("_", "/", 1): value for name, value in values.items()}
-        self._write(step, by_split)
+        by_key = {}
+        for name, value in values.items():
+            key = name.replace("_", "/", 1)  # val_loss is val/loss in the results
+            by_key[key] = value
+        self._write(step, by_key)
 
     def result(self, val: Mapping[str, Any], test: Mapping[str, Any] | None = None) -> None:
         """Report the metrics after the last step; call it once in every process, of which the first one writes.
@@ -196,8 +199,14 @@ class Trial:
             values[f"test/{name}"] = value
         self._write(self._steps, values, result=True)
         if self.active:
-            shown = self._fingerprints.encoded() if self._fingerprints else b"{}"
-            write_atomically(own_folder(self.folder) / f"fingerprints-{self._rank}.json", shown)
+            self._write_fingerprints()
+
+    def _write_fingerprints(self) -> None:
+        """Write what this process has shown of the model and the data; an empty object if it has shown nothing."""
+        encoded = b"{}"
+        if self._fingerprints:
+            encoded = self._fingerprints.encoded()
+        write_atomically(own_folder(self.folder) / f"fingerprints-{self._rank}.json", encoded)
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint of the program, so that a trial that resumes shows as much as any other."""
@@ -217,29 +226,38 @@ class Trial:
         return self._fingerprints
 
     def _write(self, step: int, values: Mapping[str, Any], *, result: bool = False) -> None:
-        """Append a line to the results in one write, so that a killed process leaves at most one incomplete line.
+        """Append a line to the file of results, if this is the first process of a trial in a study.
 
-        The values of a result decide, whatever was logged at the same step.
+        Args:
+            step: the step of the values.
+            values: numbers, or tensors with one element, by keys as "val/loss".
+            result: whether these are the values at the end, which count whatever was logged at the same step.
+
+        Raises:
+            UsageError: a key is not that of a split, or the study reads another file.
         """
         if not self.active:
             return
-        numbers = {name: _number(value) for name, value in values.items()}
-        for name in numbers:
-            if name.partition("/")[0] not in ("train", "val", "test"):
-                raise UsageError(f"trial.log({name}=...): names begin with train_, val_ or test_, as val_loss")
+        numbers = {key: _number(value) for key, value in values.items()}
+        for key in numbers:
+            split, _, _ = key.partition("/")
+            if split not in ("train", "val", "test"):
+                raise UsageError(f"trial.log({key}=...): names begin with train_, val_ or test_, as val_loss")
         options = self._about["arena"]["model"]
         if options["results"] != ProgramOptions.results:
             remedy = f"leave results out of the suite, which has {options['results']!r}"
             raise UsageError(f"trial.log writes {ProgramOptions.results}: {remedy}, or report without it")
-        if self._rank == 0:
-            keys = options["keys"]
-            row: dict[str, Any] = {}
-            for key, value in {"step": int(step), **numbers}.items():
-                row[keys.get(key, key)] = value
-            if result:
-                row[RESULT] = True
-            with (self.folder / ProgramOptions.results).open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        if self._rank != 0:
+            return
+        name_of_key = options["keys"]  # in the results, where the suite gives another name
+        row: dict[str, Any] = {}
+        for key, value in {"step": int(step), **numbers}.items():
+            row[name_of_key.get(key, key)] = value
+        if result:
+            row[RESULT] = True
+        line = json.dumps(row) + "\n"
+        with (self.folder / ProgramOptions.results).open("a") as file:
+            file.write(line)  # at once, so that a killed process leaves at most one incomplete line
 
 
 def _number(value: Any) -> float:

@@ -170,12 +170,14 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
     arm = results.by_name.get((arena, optimizer))
     if arm is None:
         return {}
-    is_perplexity = metric == "perplexity"
+    if metric == "perplexity":
+        losses = our_scores(results, arena, "loss", optimizer)
+        return {seed: math.exp(min(loss, HIGHEST_LOSS)) for seed, loss in losses.items()}
     scores = {}
     for run in arm.final:
-        value = run.metric("test", "loss" if is_perplexity else metric)
+        value = run.metric("test", metric)
         if value is not None:
-            scores[run.seed] = math.exp(min(value, HIGHEST_LOSS)) if is_perplexity else value
+            scores[run.seed] = value
     return scores
 
 

@@ -46,28 +46,34 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
     Raises:
         UsageError: a cell is not a number or may be two, or the rows of an arena contradict each other.
     """
-    readings = readings_of(entries.entries)
     metric = entries.metric
-    readings_of_arenas = grouped((reading.entry.arena, reading) for reading in readings)
-    empty = []
-    for arena, arena_readings in readings_of_arenas.items():
-        if not any(_has_result(reading) for reading in arena_readings):
-            empty.append(arena)
-    # in a table without any value no arena is skipped: all its runs are lost, and are judged so
-    if 0 < len(empty) < len(readings_of_arenas):
+    readings_of_arenas = grouped((reading.entry.arena, reading) for reading in readings_of(entries.entries))
+    empty = _arenas_without_result(readings_of_arenas)
+    if len(empty) == len(readings_of_arenas):
+        empty = []  # no arena is skipped: all its runs are lost, and are judged so
+    if empty:
         notes.append(f"{plural(len(empty), 'arena')} without a value of {metric} skipped: {some(empty)}")
-        for arena in empty:
-            del readings_of_arenas[arena]
     arenas = []
-    for arena, arena_readings in readings_of_arenas.items():
-        direction = _direction(arena_readings, asked, metric)
-        margin = _margin(arena_readings, asked)
-        runs = one_of_each_run(arena_readings, asked.at, direction, notes)
+    for arena, readings in readings_of_arenas.items():
+        if arena in empty:
+            continue
+        direction = _direction(readings, asked, metric)
+        margin = _margin(readings, asked)
+        runs = one_of_each_run(readings, asked.at, direction, notes)
         arms = arms_of(runs, notes)
-        said_by_table = bool(arena_readings[0].texts.get("better"))
+        said_by_table = bool(readings[0].texts.get("better"))
         table = ArenaTable(arena=arena, direction=direction, said_by_table=said_by_table, margin=margin, arms=arms)
         arenas.append(table)
     return arenas
+
+
+def _arenas_without_result(readings_of_arenas: Mapping[str, Sequence[Reading]]) -> list[str]:
+    """The arenas in which no row tells how its run ended."""
+    empty = []
+    for arena, readings in readings_of_arenas.items():
+        if not any(_has_result(reading) for reading in readings):
+            empty.append(arena)
+    return empty
 
 
 def _has_result(reading: Reading) -> bool:
@@ -106,11 +112,14 @@ def _margin(readings: Sequence[Reading], asked: Question) -> float | None:
 
 
 def _common_text(readings: Sequence[Reading], role: str) -> tuple[str, str]:
-    """The text of a role and its location. The text must be the same in all rows of an arena; empty without it."""
-    locations_of_texts = grouped((reading.texts.get(role, "").casefold(), reading.location) for reading in readings)
-    (text, locations), *others = locations_of_texts.items()
-    if others:
-        _, differing_locations = others[0]
-        arena = readings[0].entry.arena
-        raise UsageError(f"{differing_locations[0]}: {role} must be the same in all rows of arena {arena}")
-    return text, locations[0]
+    """The text that all rows of an arena have in a role, in lower case, and the location of the first.
+
+    The text is empty if the table has no such role. Raises `UsageError` if two rows have different texts.
+    """
+    first = readings[0]
+    text = first.texts.get(role, "").casefold()
+    for reading in readings:
+        if reading.texts.get(role, "").casefold() != text:
+            arena = first.entry.arena
+            raise UsageError(f"{reading.location}: {role} must be the same in all rows of arena {arena}")
+    return text, first.location

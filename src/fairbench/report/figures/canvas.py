@@ -173,12 +173,12 @@ class Drawing:
         chosen = every_axes[self.parts.index(panel)]
         position = chosen.get_position()
         width, height = self.figure.get_size_inches()
-        above = self.parts[-1].box.top * scale() / POINTS_PER_INCH
+        rows_above = self.parts[-1].box.top * scale() / POINTS_PER_INCH
         try:
             for axes in every_axes:
                 axes.set_visible(axes is chosen)
             chosen.set_position(every_axes[-1].get_position())
-            yield Bbox.from_bounds(0, 0, width, height - above)
+            yield Bbox.from_bounds(0, 0, width, height - rows_above)
         finally:
             chosen.set_position(position)
             for axes in every_axes:
@@ -210,7 +210,7 @@ def figure_options(width: float = 10.0, text: float = REPORT_TEXT) -> Iterator[N
     factor = text / REPORT_TEXT
     sizes: dict[Any, Any] = {
         "font.size": text,
-        "figure.figsize": (width, width),
+        "figure.figsize": (width, width),  # only the width is read, by `figure_width`
         "axes.titlesize": TITLE_SIZE * factor,
         "axes.labelsize": LABEL_SIZE * factor,
         "xtick.labelsize": TICK_SIZE * factor,
@@ -239,30 +239,32 @@ def panels(
         legend: the height in inches of the legend below all panels.
     """
     in_row = min(len(titles), columns())
-    rows = -(-len(titles) // in_row)  # rounded up
-    panel_width = figure_width() / (in_row if figure_width() <= WIDEST else columns())
-    space = POINTS_PER_INCH * (panel_width - left)
-    wrapped = {arena: in_lines(title, space, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
+    rows = math.ceil(len(titles) / in_row)
+    panel_width = figure_width() / columns()
+    if figure_width() <= WIDEST:  # a panel alone in its row may have the whole width
+        panel_width = figure_width() / in_row
+    title_width = POINTS_PER_INCH * (panel_width - left)
+    wrapped = {arena: in_lines(title, title_width, TITLE_SIZE, "bold", TITLE_LINES) for arena, title in titles.items()}
     more_lines = max(title.count("\n") for title in wrapped.values())
+    panel_height = height + TITLE_LINE * more_lines
     inner_width = panel_width - left - right
     inner_height = height - TOP - bottom
-    height += TITLE_LINE * more_lines
     full_width = in_row * panel_width
-    full_height = rows * height + legend
+    full_height = rows * panel_height + legend
     figure = Figure(figsize=(full_width * scale(), full_height * scale()))
     FigureCanvasAgg(figure)
     by_arena = {}
     for number, (arena, title) in enumerate(titles.items()):
         row, column = divmod(number, in_row)
         x = column * panel_width + left
-        y = (rows - row - 1) * height + bottom + legend
+        y = (rows - row - 1) * panel_height + bottom + legend
         inner = (x / full_width, y / full_height, inner_width / full_width, inner_height / full_height)
         axes = figure.add_axes(inner, title=wrapped[arena], gid=f"panel{number}")
         box = Box(
             left=_in_points(column * panel_width),
-            top=_in_points(row * height),
+            top=_in_points(row * panel_height),
             width=_in_points(panel_width),
-            height=_in_points(height),
+            height=_in_points(panel_height),
         )
         by_arena[arena] = Panel(number=number, arena=arena, title=title, axes=axes, box=box, inner_height=inner_height)
     return figure, by_arena

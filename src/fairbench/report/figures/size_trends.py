@@ -67,7 +67,9 @@ def _draw_trend(panel: Panel, row: SizeTrend, sizes: Mapping[str, int], style: A
     for size, value in zip(line_sizes, values, strict=True):
         texts.append(f"{row.optimizer}, {size:.0f} parameters: {number(value, 3)}")
     draw_line(panel, style, line_sizes, values, texts, markersize=0)
-    panel.said.append(f"{row.optimizer}: {number(row.smallest, 3)} to {number(row.largest, 3)}; {row.verdict}.")
+    smallest = number(row.smallest, 3)
+    largest = number(row.largest, 3)
+    panel.said.append(f"{row.optimizer}: {smallest} to {largest}; {row.verdict}.")
 
 
 def _draw_single(panel: Panel, row: Speedup, size: int, style: ArmStyle) -> None:

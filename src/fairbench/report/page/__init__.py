@@ -40,6 +40,8 @@ PROSE = 60
 def render_page(document: Document[Any]) -> str:
     """A report as one self-contained page, with its figures. Without styles of arms it has no script for figures."""
     figures = {figure.name: figure for figure in document.figures}
+    panels = {name: _panels(figure) for name, figure in figures.items()}
+    sections = [section for section in document.sections if _is_shown(section, document, figures)]
     script = _script(document)
     return _template("page.html.j2").render(
         light=declarations(dark=False),
@@ -51,9 +53,9 @@ def render_page(document: Document[Any]) -> str:
         document=document,
         tables=document.tables,
         figures=figures,
-        panels={name: _panels(figure) for name, figure in figures.items()},
+        panels=panels,
         curves=_curve_anchors(figures),
-        sections=[section for section in document.sections if _is_shown(section, document, figures)],
+        sections=sections,
         styles=document.styles,
     )
 

@@ -232,8 +232,12 @@ class CurveFile(Table[CurveValue]):
         yield csv_line(self.names)
         for run in self.results.select(lambda run: run.result is not None):
             trial = self._trial_cells(run)
-            points = _points(self.results, run)  # all numbers are finite, so that `repr` is what a CSV needs
-            yield "".join(f"{trial},{step},{split},{cells[name]},{value!r}\n" for step, split, name, value in points)
+            lines = []
+            for step, split, name, value in _points(self.results, run):
+                metric = cells[name]
+                number = repr(value)  # as a CSV needs it, since all values are finite
+                lines.append(f"{trial},{step},{split},{metric},{number}\n")
+            yield "".join(lines)
 
     def _metric_cells(self) -> dict[str, str]:
         """The name of each metric as a cell of CSV."""
