@@ -21,6 +21,8 @@ DETECTOR = ("chaos_fast", "chaos_slow", "chaos_ref", "chaos_start")
 """Per-parameter scalars of the chaos detector."""
 SCALARS = ("step", *DETECTOR)
 """All per-parameter scalars."""
+MOMENTS = ("exp_avg", "exp_avg_sq", "compensation")
+"""Per-parameter tensors of the parameter's shape."""
 OWN_STATE = (*DETECTOR, "compensation")
 """Per-parameter state that AdamW does not have."""
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
@@ -61,7 +63,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
     is_of_psilogic = all(schemas)
     if is_of_psilogic:
         _check_shapes(entries, saved_groups, groups)
-        if any(_saw_nothing(entry) for entry in entries.values()):
+        if any(map(_saw_nothing, entries.values())):
             log.warning(UNMARKED)
         return {**state_dict, "state": entries}
     _check_origin(state_dict, entries)

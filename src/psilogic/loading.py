@@ -1,22 +1,23 @@
-"""Loads a state dict by torch's own method, which casts a state to its parameter's dtype and copies whole groups.
+"""Loads a state dict by torch's own method, which runs the caller's hooks and copies what can change in a group.
 
-Torch is given only what it must cast and copy. The rest is set afterwards: the detector's scalars, which have dtypes
-of their own, and numbers and words, which need no copies.
+Torch is not given numbers and words, which need no copies, nor the tensors of PsiLogic's state, some of which have
+dtypes of their own: they are set afterwards.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from psilogic.checkpoint import DETECTOR, StateDict, migrate
+from psilogic.checkpoint import DETECTOR, MOMENTS, StateDict, migrate
 from psilogic.hyperparameters import check_group
 from psilogic.tensors.scalars import detector_dtype
 
-READ_BY_TORCH = ("params", "fused", "capturable")
-"""What torch reads of a group: whose states these are, and where their step counts belong."""
+TENSORS = ("step", *MOMENTS, *DETECTOR)
+"""The tensors of a parameter's state."""
 IMMUTABLE = frozenset({float, int, bool, str, NoneType})
 """Types of values that need no copies."""
 
@@ -27,28 +28,25 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
     Raises:
         ValueError: the state dict cannot be read, or does not fit the optimizer; nothing is changed then.
     """
-    migrated: StateDict = {}
-    given: StateDict = {}  # what torch loads of it
+    options: list[StateDict] = []  # of each group, without those that torch is given
+    tensors: dict[Tensor, StateDict] = {}  # of each parameter's state
 
     def prepare(_: Optimizer, loaded: StateDict) -> StateDict:
         """Check the state dict before torch loads it, and return what torch must load."""
-        migrated.update(migrate(loaded, optimizer.param_groups))
-        groups = [{**optimizer.defaults, **group} for group in migrated["param_groups"]]
-        for group in groups:
-            check_group(group, groups[:1])  # also that it agrees with the first group
-        migrated["param_groups"] = groups
-        given.update(for_torch(migrated))
-        return given
+        migrated = migrate(loaded, optimizer.param_groups)
+        for group in migrated["param_groups"]:
+            options.append({**optimizer.defaults, **group})
+            check_group(options[-1], options[:1])  # also that it agrees with the first group
+        tensors.update(take_states(migrated["state"], options, optimizer.param_groups))
+        migrated["param_groups"] = list(map(take_mutable, options))
+        return migrated
 
     def complete(_: Optimizer) -> None:
         """Set what torch did not load."""
-        for group, saved, copied in zip(
-            optimizer.param_groups, migrated["param_groups"], given["param_groups"], strict=True
-        ):
-            restore_options(group, saved, copied)
-            for param, key in zip(group["params"], saved["params"], strict=True):
-                if migrated["state"].get(key):  # the parameter has taken a step
-                    restore_scalars(param, migrated["state"][key], optimizer.state[param])
+        for group, values in zip(optimizer.param_groups, options, strict=True):
+            group.update(values)
+        for param, values in tensors.items():
+            optimizer.state[param].update(values)
 
     # `prepare` runs after the caller's pre-hooks, which may return another dict, and `complete` before the post-hooks
     hooks = [
@@ -62,43 +60,62 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
             hook.remove()
 
 
-def for_torch(state_dict: StateDict) -> StateDict:
-    """What torch must cast and copy of a state dict."""
-    state: dict[Any, StateDict] = {}
-    for key, entry in state_dict["state"].items():
-        cast = dict(entry)
-        for name in DETECTOR:
-            cast.pop(name, None)
-        state[key] = cast
-    groups = []
-    for group in state_dict["param_groups"]:
-        copied = {name: value for name, value in group.items() if type(value) not in IMMUTABLE}
-        for name in READ_BY_TORCH:
-            copied[name] = group[name]
-        groups.append(copied)
-    return {**state_dict, "state": state, "param_groups": groups}
+def take_states(
+    states: dict[Any, StateDict], saved_groups: Sequence[StateDict], groups: Sequence[StateDict]
+) -> dict[Tensor, StateDict]:
+    """Take the tensors out of the saved states of all parameters, as the parameters need them.
+
+    A state that contains nothing else is taken as a whole.
+    """
+    taken: dict[Tensor, StateDict] = {}
+    for saved, group in zip(saved_groups, groups, strict=False):  # torch refuses other numbers later
+        counts_on_device = saved["fused"] or saved["capturable"]
+        for key, param in zip(saved["params"], group["params"], strict=False):
+            if key not in states:
+                continue  # the parameter has taken no step
+            taken[param] = take_tensors(states[key], param, counts_on_device)
+            if not states[key]:
+                del states[key]
+    return taken
 
 
-def restore_options(group: StateDict, saved: StateDict, given: StateDict) -> None:
-    """Set the options of a saved group that were not given to torch."""
-    copied = {name: group[name] for name in given}
-    group.update({**saved, **copied})
+def take_tensors(state: StateDict, param: Tensor, counts_on_device: bool) -> StateDict:
+    """Take the tensors out of a parameter's saved state, cast and moved as torch does it.
 
-
-def restore_scalars(param: Tensor, saved: Mapping[str, Any], state: StateDict) -> None:
-    """Restore the detector's scalars of a parameter, which torch was not given, in their own dtypes."""
+    The detector's memory keeps a precision of its own, and its clock lies where the step count lies.
+    """
+    param_device = param.device
+    is_real = param.is_floating_point()
     memory_dtype = detector_dtype(param)
-    memory_device = param.device
-    for name in DETECTOR:
-        value = saved.get(name)
+    tensors: StateDict = {}
+    for name in TENSORS:
+        value = state.pop(name, None)
         if value is None:
             continue
-        if name == "chaos_start":  # a clock, which lies where the step count lies
-            dtype = value.dtype
-            device = state["step"].device
+        saved_dtype = value.dtype
+        dtype = saved_dtype
+        device = param_device
+        if name in MOMENTS:
+            if is_real:
+                dtype = param.dtype
+        elif name == "step":
+            if counts_on_device:
+                dtype = torch.float32
+            else:
+                device = value.device
+        elif name == "chaos_start":
+            device = tensors["step"].device
         else:
             dtype = memory_dtype
-            device = memory_device
-        if value.dtype != dtype or value.device != device:
-            value = value.detach().to(device=device, dtype=dtype)
-        state[name] = value
+        if saved_dtype != dtype or value.device != device:
+            value = value.to(device=device, dtype=dtype)
+        tensors[name] = value
+    return tensors
+
+
+def take_mutable(group: StateDict) -> StateDict:
+    """Take out of a group what needs a copy."""
+    mutable = {name: value for name, value in group.items() if type(value) not in IMMUTABLE}
+    for name in mutable:
+        del group[name]
+    return mutable
