@@ -121,10 +121,7 @@ def _works(
     owned = bucket
     if len(bucket.owned) < len(bucket.params):
         owned = bucket.owned_part()
-    may_be_on_device = False
-    for backend in admitted:
-        if backend.on_device:
-            may_be_on_device = True
+    may_be_on_device = any(backend.on_device for backend in admitted)
     states = states_of(every_state, owned, may_be_on_device)
     tensors = _tensors(owned, states)
     fit = _fit(owned, states, tensors, admitted)
@@ -166,9 +163,8 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
     if not work.backend.in_memory:
         return [work]
     columns = work.tensors
-    count = len(columns.params)
-    work.addresses = addresses([*columns.params, *columns.grads, *columns.exp_avgs, *columns.exp_avg_sqs])
     names = scalar_names(work.bucket.group)
+    work.addresses = addresses([*columns.params, *columns.grads, *columns.exp_avgs, *columns.exp_avg_sqs])
     work.scalar_addresses = addresses(work.states, names)
     cache = work.bucket.cache
     if work.addresses == cache.addresses and work.scalar_addresses == cache.scalar_addresses:
@@ -179,31 +175,43 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
         for name in names:
             by_name[name] = [state[name] for state in work.states]
         refuse_released(by_name)
-    of_params = work.addresses[:count]
-    if len(set(of_params)) == count:
-        if have_memory:
-            cache.addresses = work.addresses
-            cache.scalar_addresses = work.scalar_addresses
-        return [work]
-    occurrences = Counter(filter(None, of_params))
-    sharing = [i for i in range(count) if occurrences[of_params[i]] > 1]
-    if not sharing:
-        return [work]
+    sharing = _sharing_memory(work.addresses[: len(columns.params)])
+    if sharing:
+        return _left_to_another(work, sharing, admitted)
+    if have_memory:
+        cache.addresses = work.addresses
+        cache.scalar_addresses = work.scalar_addresses
+    return [work]
+
+
+def _sharing_memory(addresses_of_params: Sequence[int]) -> list[int]:
+    """The positions of the parameters that have their address in common with another one; 0 is no address."""
+    if len(set(addresses_of_params)) == len(addresses_of_params):
+        return []
+    occurrences = Counter(addresses_of_params)
+    return [i for i, address in enumerate(addresses_of_params) if address != 0 and occurrences[address] > 1]
+
+
+def _left_to_another(work: BucketStep, sharing: list[int], admitted: list[Backend]) -> list[BucketStep]:
+    """The steps of a bucket some of whose parameters share memory: a backend that needs no addresses updates these.
+
+    Tensors that ranks hold pieces of stay together: all of them are left to it.
+    """
+    columns = work.tensors
     work.addresses = None
+    every = range(len(columns.params))
     others = [backend for backend in admitted if not backend.in_memory]
     if work.owned is not work.bucket or work.bucket.ranks is not None:
         other = _first(others, columns, work.bucket.by_rows)
-        return _split(work, [_part(other, work.owned, columns, list(range(count)))])
+        return _split(work, [_part(other, work.owned, columns, list(every))])
     other = _first(others, columns.take(sharing), work.bucket.by_rows)
-    alone = [i for i in range(count) if occurrences[of_params[i]] < 2]
+    part_of_sharing = _part(other, work.owned, columns, sharing)
+    alone = sorted(set(every) - set(sharing))
     if not alone:
-        return _split(work, [_part(other, work.owned, columns, sharing)])
+        return _split(work, [part_of_sharing])
+    part_of_alone = _part(work.backend, work.owned, columns, alone)
     works: list[BucketStep] = []
-    parts = [
-        _part(work.backend, work.owned, columns, alone),
-        _part(other, work.owned, columns, sharing),
-    ]
-    for part in _split(work, parts):
+    for part in _split(work, [part_of_alone, part_of_sharing]):
         works += _in_memory(part, admitted)
     return works
 

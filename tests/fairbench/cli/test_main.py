@@ -160,10 +160,10 @@ def test_the_help_of_every_command_has_an_example_and_exit_codes():
 
 
 def test_a_fault_of_fairbench_has_an_exit_code_that_no_verdict_has(monkeypatch, capsys):
-    def fail():
+    def fail(options):
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("fairbench.cli.main.check_installation", fail)
+    monkeypatch.setattr("fairbench.cli.reading.catalog", fail)
     assert main(["list"]) == 70
     printed = capsys.readouterr().err
     assert "RuntimeError: a fault\nfairbench: this is a fault of fairbench, and no verdict" in printed
