@@ -33,9 +33,8 @@ def run_preflight(
     """Load the data, build every model, and take two steps with every optimizer in every arena.
 
     What is wrong in an optimizer's options is reported before anything is measured. `call` runs each part in a separate
-    process. Arenas that differ only in the number of their steps and in their
-    schedule are measured once. They are measured separately if the optimizer has options for one of them, or gets the
-    number of steps as an argument.
+    process. Arenas that differ only in the number of their steps and in their schedule are measured once. They are
+    measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite)
@@ -58,17 +57,7 @@ def run_preflight(
         measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
         optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
         costs[name] = measured["arenas"]
-    for name, optimizer in optimizers.items():
-        if optimizer.horizon not in ("", HORIZON):
-            say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
-    for cost_of_arena in costs.values():
-        for cost in cost_of_arena.values():
-            for notice in cost["notices"]:
-                say(notice)
-    for arena in arenas:
-        notice = _same_arms(optimizers, arena, costs)
-        if notice:
-            say(notice)
+    _say_about_optimizers(optimizers, arenas, costs, say)
     _check_extra(suite, optimizers.values())
     gpu_free_bytes = []
     restart_reasons: dict[str, dict[str, str]] = {}
@@ -102,6 +91,26 @@ def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Call
             parts.append(f"{name} {probed[name]} of {plan.batch_size}")
     if parts:
         say(f"slow here: a step is measured with fewer examples and scaled to the batch: {', '.join(parts)}")
+
+
+def _say_about_optimizers(
+    optimizers: Mapping[str, ResolvedOptimizer],
+    arenas: Iterable[str],
+    costs: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    say: Callable[[str], None],
+) -> None:
+    """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal."""
+    for name, optimizer in optimizers.items():
+        if optimizer.horizon not in ("", HORIZON):
+            say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
+    for cost_of_arena in costs.values():
+        for cost in cost_of_arena.values():
+            for notice in cost["notices"]:
+                say(notice)
+    for arena in arenas:
+        same_arms = _same_arms(optimizers, arena, costs)
+        if same_arms:
+            say(same_arms)
 
 
 def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:

@@ -4,6 +4,7 @@ import glob
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,8 @@ def rows_of_attempts(
             rows[writer] = json_document(name, content.decode(errors="replace"))
         return rows
     begins = _begins(content, before)
-    ends = [*begins[1:], len(content)]
     names = content.partition(b"\n")[0].decode(errors="replace")
-    for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+    for index, (begin, end) in enumerate(pairwise([*begins, len(content)])):
         if begin is None:
             continue
         text = content[begin:end].decode(errors="replace")

@@ -33,8 +33,9 @@ def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> C
     comparison = _with_counts(comparison, ours, theirs)
     if comparison.note:  # a run is lost
         return comparison
+    have_values = ours.given is None and theirs.given is None  # of each run, rather than summaries
     shared: list[str] = []
-    if ours.given is None and theirs.given is None:
+    if have_values:
         shared = [seed for seed in ours.values if seed in theirs.values]
     have_the_same = bool(shared) and ours.values.keys() == theirs.values.keys()
     if test == "paired" and len(shared) < 2:
@@ -51,7 +52,7 @@ def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> C
         paired = replace(comparison, note=note, seeds=len(shared))
         return of_values(paired, ours.values_of(shared), theirs.values_of(shared))
     notes = []
-    if ours.given is None and theirs.given is None and ours.size > 1 and theirs.size > 1 and not have_the_same:
+    if have_values and ours.size > 1 and theirs.size > 1 and not have_the_same:
         count = plural(len(shared), "seed") if shared else "no seed"
         notes.append(f"Welch's test, {count} in common")
     warning = _warning(ours.summary(), theirs.summary())

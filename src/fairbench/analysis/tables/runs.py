@@ -45,18 +45,26 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
         if not _varies(sheet, column, arms, run_columns):
             continue
         texts = [[row.cells[column] for row in rows] for rows in arms.values()]
-        if is_varied(column) or column.startswith(LEVEL):
-            is_unexplained = True
-        elif is_incidental(column) or is_metric(column):
-            is_unexplained = False
-        elif has_numbers(sheet, column):
-            is_unexplained = not has_runs and _is_crossed(texts)
-        else:
-            is_unexplained = _are_variants(texts, has_runs=has_runs)
-        if is_unexplained:
+        if _is_unexplained(sheet, column, texts, has_runs=has_runs):
             raise _difference_error(sheet, roles, [column], are_repeats=False)
     if not has_runs and not row_role:
         _check_order(sheet, roles, arms)
+
+
+def _is_unexplained(sheet: Sheet, column: str, texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
+    """Whether a column in which the runs of an arm differ may be a setting, rather than a result or a name.
+
+    Args:
+        texts: the texts of the column in each arm.
+        has_runs: whether the roles tell the runs of an arm apart.
+    """
+    if is_varied(column) or column.startswith(LEVEL):
+        return True
+    if is_incidental(column) or is_metric(column):
+        return False
+    if has_numbers(sheet, column):
+        return not has_runs and _is_crossed(texts)
+    return _are_variants(texts, has_runs=has_runs)
 
 
 def _check_repeats(sheet: Sheet, roles: Roles, columns: Sequence[str], run_columns: Sequence[str]) -> None:

@@ -88,11 +88,7 @@ def wide(columns: Columns, fewest: int) -> Wide | None:
     values = _columns_of_values(columns)
     if columns.wide_role:
         return Wide(columns.wide_role, values)
-    seeds = {}
-    for column, value in values.items():
-        seed = seed_in(value.label)
-        if seed:
-            seeds[column] = value._replace(label=seed)
+    seeds = _columns_of_seeds(values)
     if len(seeds) > 1 and "seed" not in columns.roles:
         numbers = [column for column in seeds if column.isdigit()]
         if numbers and not _are_counted(numbers):
@@ -123,6 +119,16 @@ def _columns_of_values(columns: Columns) -> dict[str, ValueColumn]:
         for column in counters:
             del values[column]  # it counts something else than the other columns
     return values
+
+
+def _columns_of_seeds(values: Mapping[str, ValueColumn]) -> dict[str, ValueColumn]:
+    """The columns whose labels name a seed, with this seed as their label."""
+    seeds = {}
+    for column, value in values.items():
+        seed = seed_in(value.label)
+        if seed:
+            seeds[column] = value._replace(label=seed)
+    return seeds
 
 
 def _is_counter(sheet: Sheet, column: str) -> bool:
