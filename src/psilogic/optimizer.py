@@ -153,10 +153,7 @@ class PsiLogic(Observable):
         warn_of_a_short_training(self.param_groups)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled or loaded optimizer; options that it lacks have their defaults.
-
-        It may be older than an option, and `torch.optim.AdamW` saves groups without PsiLogic's.
-        """
+        """Restore a pickled or loaded optimizer; it may be older than an option, which then has its default."""
         super().__setstate__(state)
         if "_caches" not in self.__dict__:
             self._start_fresh()
@@ -284,8 +281,9 @@ class PsiLogic(Observable):
         found_inf = getattr(self, "found_inf", None)
         conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self.observers))
         works: list[BucketStep] | None = None
+        may_recur = not traced()
         try:
-            if not traced():
+            if may_recur:
                 works = self._plan.recall(self.param_groups, self.state, conditions)
             if works is None:
                 works = self._planned(conditions)
@@ -294,7 +292,7 @@ class PsiLogic(Observable):
         except BaseException:
             self._plan.forget()
             raise
-        if not traced():
+        if may_recur:
             self._plan.keep(works)
 
     def _planned(self, conditions: Conditions) -> list[BucketStep]:

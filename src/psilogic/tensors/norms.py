@@ -11,6 +11,8 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 TensorList = list[Tensor]
 """Tensors that one foreach operation takes."""
 SIMULATIONS = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
+NOTHING = nullcontext()
+"""What a step enters where nothing is to be entered: it has no state, so that all share it."""
 PART = 1 << 14
 """Longer vectors may be summed by several threads."""
 OWN_CALL = 1 << 20
@@ -40,7 +42,7 @@ def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
     """The mode of fake parameters, also where the caller has left it; nothing for others."""
     if torch.compiler.is_compiling() or not params:
         return nullcontext()
-    return getattr(params[0], "fake_mode", None) or nullcontext()
+    return getattr(params[0], "fake_mode", None) or NOTHING
 
 
 def fresh(tensors: Sequence[Tensor]) -> TensorList:

@@ -51,6 +51,8 @@ class Launch:
         first = next(iter(pointers.values()))
         assert first is not None
         self._device = first.device
+        self._index = first.device.index or 0
+        self._is_on_gpu = first.device.type != "cpu"
         self._compiled: Any = None  # None until it is known for the dtypes of these pointers
         self._arguments: list[Any] = []
 
@@ -73,11 +75,11 @@ class Launch:
         """Launch it."""
         if not self._arguments:
             self._arguments = [*self._pointers.values(), *self._numbers, *self._variant.constants]
-        if self._device.type == "cpu" or driver.active.get_current_device() == self._device.index:
-            self._launch()
-        else:
+        if self._is_on_gpu and driver.active.get_current_device() != self._index:
             with torch.cuda.device(self._device):
                 self._launch()
+        else:
+            self._launch()
 
     def _launch(self) -> None:
         """Launch it on the current device; nothing if the grid has no programs."""
@@ -89,7 +91,7 @@ class Launch:
         elif has_hooks(knobs.runtime.launch_enter_hook) or has_hooks(knobs.runtime.launch_exit_hook):
             compiled[self._grid](*self._arguments)
         else:  # the same without the description of the launch that hooks get
-            stream = driver.active.get_current_stream(self._device.index or 0)
+            stream = driver.active.get_current_stream(self._index)
             compiled.run(
                 *self._grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *self._arguments
             )
