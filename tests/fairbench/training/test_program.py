@@ -263,15 +263,21 @@ left = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True{more})
 
 
 @contextmanager
-def paused_by_sigterm():
-    """SIGTERM comes soon, and pauses what runs."""
+def paused_by_sigterm(begun):
+    """SIGTERM comes once the program has made the path `begun`, and pauses what runs."""
 
     def stop(*_):
         raise Paused
 
     main = threading.main_thread().ident
+
+    def send():
+        while not begun.exists():
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGTERM)
+
     before = signal.signal(signal.SIGTERM, stop)
-    threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGTERM)).start()
+    threading.Thread(target=send, daemon=True).start()
     try:
         with pytest.raises(Paused):
             yield
@@ -292,7 +298,7 @@ signal.signal(signal.SIGTERM, save)
 def test_sigterm_reaches_the_program_which_resumes_in_the_same_folder(here):
     write_program(here, SAVING + RESUMING.replace("0.03", "0.05"))
     spec = program_spec()
-    with paused_by_sigterm():
+    with paused_by_sigterm(here / spec.id / "checkpoint"):
         run(spec, here)
     assert not marked(here)
     assert (here / spec.id / "saved").exists()
@@ -306,7 +312,7 @@ def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
     """Its first attempt is stopped, and its second one finds the folder that the first has made."""
     write_program(here, "(out / 'run').mkdir()\ntime.sleep(0 if Path('go').exists() else 600)\n" + RESULT)
     spec = program_spec()
-    with paused_by_sigterm():
+    with paused_by_sigterm(here / spec.id / "run"):
         run(spec, here)
     Path("go").touch()
     assert run(spec, here).result.final == {"val": {"loss": 1.0}, "test": {"loss": 1.0}}
@@ -315,9 +321,10 @@ def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
 
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
     monkeypatch.setattr("fairbench.training.program_process.GRACE", 0.2)
-    write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)")
-    with paused_by_sigterm():
-        run(program_spec(), here)
+    write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n(out / 'deaf').touch()\ntime.sleep(600)")
+    spec = program_spec()
+    with paused_by_sigterm(here / spec.id / "deaf"):
+        run(spec, here)
     assert not marked(here)
 
 
