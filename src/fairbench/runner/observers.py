@@ -21,8 +21,11 @@ class Observer:
     def say(self, text: str) -> None:
         """Show a message to the user. The text may be empty."""
 
-    def measured(self, step_seconds: Mapping[str, float]) -> None:
-        """The seconds of a training step in each arena have been measured, before any trial."""
+    def measured(self, step_seconds: Mapping[str, float], start: float) -> None:
+        """The seconds of a training step in each arena have been measured, before any trial.
+
+        `start` are the seconds from the start of a trial of a program to its first step.
+        """
 
     def planned(self, progress: Progress) -> None:
         """The progress of the study has changed."""
@@ -53,9 +56,9 @@ class Observers(Observer):
         for observer in self._observers:
             observer.say(text)
 
-    def measured(self, step_seconds: Mapping[str, float]) -> None:
+    def measured(self, step_seconds: Mapping[str, float], start: float) -> None:
         for observer in self._observers:
-            observer.measured(step_seconds)
+            observer.measured(step_seconds, start)
 
     def planned(self, progress: Progress) -> None:
         for observer in self._observers:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -76,7 +77,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         restart_notice = preflight.restart_notice()
         sharing_notice = preflight.sharing_notice(len(slots))
         if not preflight.unmeasured:
-            observer.measured(preflight.step_seconds)
+            starts = preflight.start_seconds.values()
+            observer.measured(preflight.step_seconds, start=fmean(starts) if starts else 0.0)
         for message in damaged_statuses(directory):
             observer.say(message)
 

@@ -19,6 +19,8 @@ GROUPS = (r"([-+.\w]+)", r"([-+]?\d+\.?\d*)")
 """Groups for a number: for any, which may be infinite or NaN, and for one with letters or a full stop right behind."""
 PART = re.compile(r"[^,;|]*")
 """The rest of a part of a line."""
+MOST = 1_000_000
+"""The most characters of an output that are read, its last ones."""
 SHORTEST = 3
 """The fewest letters of a word that may stand for a longer one, as acc for accuracy."""
 OTHERS = frozenset({"train", "test", *STEP_NAMES, *OF_ANOTHER_STEP})
@@ -58,7 +60,7 @@ def pattern_for(key: str, text: str) -> Found | None:
         text: the output of a program.
     """
     wanted = words_of(key.removeprefix("val/"))
-    lines = [COLOR.sub("", line) for line in text.splitlines()]
+    lines = [COLOR.sub("", line) for line in text[-MOST:].splitlines()]
     found = list(_printed_in(lines))
     best: _Printed | None = None
     most = (0, 0)

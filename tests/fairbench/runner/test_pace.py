@@ -19,6 +19,13 @@ def test_before_the_first_trial_the_measured_steps_count():
     assert pace.left({"gpt": 100, "vit": 50}, trials_left=4, workers=2) == pytest.approx((10 + 10) / 2)
 
 
+def test_before_the_first_trial_the_measured_start_counts_in_each_trial():
+    pace = Pace({"program": 0.0}, start=7.0)
+    assert pace.left({"program": 100}, trials_left=4, workers=2) == pytest.approx(14)
+    pace.add("program", steps=10, seconds=seconds(10.0), whole=1.0)
+    assert pace.left({"program": 100}, trials_left=4, workers=2) == pytest.approx(5)
+
+
 def test_short_trials_of_a_search_tell_the_time_of_long_ones():
     """A search trial of 10 steps that takes 3 s of steps and 5 s of start: one of 100 steps takes 35 s, not 80."""
     pace = Pace({})

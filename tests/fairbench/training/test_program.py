@@ -55,7 +55,8 @@ WRONG["no result"] = Wrong(
 WRONG["another name, on the screen and in a file"] = Wrong(
     program="(out / 'ckpt.bin').touch()\nprint('step 20: mean loss 1.5')",
     message=r"no val/loss: no file metrics.jsonl was written, the program printed mean loss, step, "
-    r'its folder has ckpt.bin; report it, or say what has it: keys = \{ "val/loss" = "..." \}',
+    r'its folder has ckpt.bin; report it, or say what has it: keys = \{ "val/loss" = "..." \}; .*'
+    r"--metric-pattern 'mean loss \+\(\[-\+\.\\w\]\+\)' reads the 1\.5 in its output$",
 )
 WRONG["no test split"] = Wrong(
     program=RESULT.replace(", test_loss=1.0", ""),

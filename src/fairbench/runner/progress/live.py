@@ -100,8 +100,8 @@ class LiveProgress(Follower):
         if text:
             self._print(text, "yellow")
 
-    def measured(self, step_seconds: Mapping[str, float]) -> None:
-        self._pace = Pace(step_seconds)
+    def measured(self, step_seconds: Mapping[str, float], start: float) -> None:
+        self._pace = Pace(step_seconds, start)
 
     def planned(self, progress: Progress) -> None:
         self._progress = progress

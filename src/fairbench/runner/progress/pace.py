@@ -22,10 +22,12 @@ class Pace:
 
     Args:
         expected: the seconds of a step in each arena, as measured before the study; empty if they are not known.
+        start: the seconds from the start of a trial to its first step, as measured before the study.
     """
 
-    def __init__(self, expected: Mapping[str, float]) -> None:
+    def __init__(self, expected: Mapping[str, float], start: float = 0.0) -> None:
         self._expected = expected
+        self._start = start
         self._training: dict[str, float] = defaultdict(float)
         self._steps: dict[str, int] = defaultdict(int)
         self._rest = 0.0
@@ -43,11 +45,13 @@ class Pace:
         """The seconds until a study is complete; None if nothing is known of a step.
 
         (sum over arenas of steps left * seconds of a step + trials left * mean rest) / workers
+
+        Before the first trial has ended, the rest is the measured start.
         """
         if not any(self._steps.values()) and not self._expected:
             return None
         training = sum(left * self._step(arena) for arena, left in steps_left.items())
-        rest = self._rest / self._trials if self._trials else 0.0
+        rest = self._rest / self._trials if self._trials else self._start
         return (training + trials_left * rest) / workers
 
     def _step(self, arena: str) -> float:
