@@ -126,12 +126,12 @@ def test_the_leaderboard_keeps_the_order_of_few_rows_and_fills_the_decided():
     assert drawing.svg.count("fill: #ffffff; stroke") >= 2  # the hollow marks of Lion
 
 
-def test_the_gains_of_one_optimizer_have_a_panel_for_each_of_few_baselines_in_margins():
+def test_the_gains_over_one_baseline_have_a_panel_for_each_of_few_optimizers_in_margins():
     the_study = study(("gpt", "vit"), ("AdamW", "PsiLogic"), margin=0.1)
     analyses = analysed(the_study, PsiLogic=[0.5] * 3, AdamW=[0.7] * 3)
     (panel,) = drawn(draw_leaderboard, analyses).parts
-    assert panel.arena == "AdamW"
-    assert texts_of(panel) == ["AdamW, gpt, in margins: +2.00", "AdamW, vit, in margins: −2.00"]
+    assert panel.arena == "PsiLogic"
+    assert texts_of(panel) == ["PsiLogic, gpt, in margins: +2.00", "PsiLogic, vit, in margins: −2.00"]
     gpt, vit = panel.points
     assert gpt.numbers[0] == pytest.approx(2.0)
     assert vit.numbers[0] == pytest.approx(-2.0)

@@ -269,6 +269,13 @@ def test_arms_differ_in_color_or_in_dash_and_marker(names):
         assert look_of(found[name]) == look_of(turned[name])
 
 
+def test_the_arms_of_a_small_study_have_different_colors():
+    """The hashes of some of these names, such as base and momentum, lead to one color."""
+    for names in (("base", "momentum"), ("AdamW", *RUNS[:6]), ("base", *RUNS[:6])):
+        found = styles_of(study(optimizers=names, reference=names[0]).suite)
+        assert len({style.role for style in found.values()}) == len(names)
+
+
 def test_analyses_get_their_tables(page):
     assert page.tables["audit"][2] == ["clipping", "warn", "Clipped in 100% of steps.", "Look at it."]
     assert page.tables["causes"][1:] == [

@@ -149,12 +149,12 @@ class Gains:
 
 
 def shown_gains(analyses: Analyses) -> tuple[list[Comparison], bool]:
-    """The comparisons that figures of gains show, and whether one optimizer is compared.
+    """The comparisons that figures of gains show, and whether they are those of one optimizer with several baselines.
 
-    If one optimizer is compared, it is compared with each baseline, otherwise each optimizer with the first baseline.
+    Otherwise each optimizer is compared with the first baseline.
     """
     optimizers, baselines = analyses.suite.sides
-    has_one_optimizer = len(optimizers) == 1
+    has_one_optimizer = len(optimizers) == 1 < len(baselines)
     shown = []
     for comparison in analyses.comparisons:
         is_first = has_one_optimizer or comparison.baseline == baselines[0]
@@ -166,8 +166,8 @@ def shown_gains(analyses: Analyses) -> tuple[list[Comparison], bool]:
 def draw_leaderboard(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
     """The figure of the gains, with a panel for each arena or for each arm; None without any gain.
 
-    If one optimizer is compared, its gain over each baseline is shown, otherwise the gain of each optimizer over the
-    first baseline.
+    If one optimizer is compared with several baselines, its gain over each is shown, otherwise the gain of each
+    optimizer over the first baseline.
     """
     shown, has_one_optimizer = shown_gains(analyses)
     if not shown:

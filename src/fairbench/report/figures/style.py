@@ -123,9 +123,9 @@ def style_of(number: int) -> tuple[str, Any, str]:
 def _style_numbers(names: Sequence[str]) -> dict[str, int]:
     """The number of the style of each name. The number of an unknown name follows from a hash of the name.
 
-    If a known name, or an earlier name in the alphabet, has a similar style, the next number is tried. Unknown names
-    never get the first color, which is that of PsiLogic. If there are more arms of a color than dashes, styles may be
-    similar, but not the same.
+    If a known name, or an earlier name in the alphabet, has its color, the next number is tried; where all colors are
+    used, if one has a similar style. Unknown names never get the first color, which is that of PsiLogic. If there are
+    more arms of a color than dashes, styles may be similar, but not the same.
     """
     numbers = {name: KNOWN.index(name) for name in names if name in KNOWN}
     candidates = [number for number in range(len(KNOWN), STYLES) if number % len(ROLES)]
@@ -142,10 +142,14 @@ def _style_numbers(names: Sequence[str]) -> dict[str, int]:
 
 
 def _first_free(tried: Sequence[int], taken: Set[tuple[str, Any]], used: Set[int]) -> int:
-    """The first number in `tried` whose style is easy to distinguish from all others.
+    """The first number in `tried` whose color no other has, or whose style is easy to distinguish from all others.
 
     Without one, it is the first number that is not used; without that, the first number.
     """
+    used_colors = {number % len(ROLES) for number in used}
+    for number in tried:
+        if number % len(ROLES) not in used_colors:
+            return number
     for number in tried:
         if taken.isdisjoint(_pairs(number)):
             return number
