@@ -110,3 +110,5 @@ def test_many_mechanisms_take_few_lines():
     found = study_report(analyses).findings
     assert re.findall(r"vit, (\w+): acted", found["Mechanism"]) == ["PsiLogic", "O1", "O3", "O4"]
     assert found["Mechanism"].endswith("4 other arms have one: see mechanism.csv.")
+    none_acts = Records(the_study, recorded({"details.mechanism": mechanism(idle)}))
+    assert study_report(analysed(the_study, none_acts)).findings["Mechanism"] == "8 arms have one: see mechanism.csv."

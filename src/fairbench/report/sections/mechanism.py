@@ -20,7 +20,8 @@ def _acted(analyses: Analyses) -> str:
     other_arms = len(rows) - len(sentences)
     if other_arms:
         has = "has" if other_arms == 1 else "have"
-        sentences.append(f"{plural(other_arms, 'other arm')} {has} one: see mechanism.csv.")
+        noun = "other arm" if sentences else "arm"
+        sentences.append(f"{plural(other_arms, noun)} {has} one: see mechanism.csv.")
     return " ".join(sentences)
 
 
