@@ -27,6 +27,16 @@ def processor(run: Run) -> float:
     return time.thread_time() - began
 
 
+def blocks(run: Run, count: int) -> Run:
+    """A number of calls as one."""
+
+    def run_all() -> None:
+        for _ in range(count):
+            run()
+
+    return run_all
+
+
 def device(run: Run) -> float:
     """Seconds that a call takes on a GPU, by its events, when CALLS of them follow each other without a wait."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

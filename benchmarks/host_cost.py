@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from clocks import Run, processor
+from clocks import Run, blocks, processor
 from contenders import LR
 from csv_files import csv_parser, write_csv
 from step_time import interleaved
@@ -107,16 +107,6 @@ def with_gradients_elsewhere(params: list[Tensor], step: Run) -> Run:
         others = swapped
 
     return swap_and_step
-
-
-def blocks(step: Run, count: int) -> Run:
-    """A number of steps as one call."""
-
-    def run() -> None:
-        for _ in range(count):
-            step()
-
-    return run
 
 
 def measure(number: int, rounds: int) -> Iterator[dict[str, Any]]:
