@@ -1,4 +1,4 @@
-"""What it costs to construct an optimizer and to load its state, beside AdamW.
+"""What it costs to construct an optimizer and to load its state, as a multiple of AdamW's time.
 
     python benchmarks/setup_cost.py [--tensors 1 4 150] [--rounds 31] [--csv FILE]
 
