@@ -77,7 +77,16 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         has_one_attempt = len(ended.states) == 1
         load = ended.load if has_one_attempt else None  # that of earlier attempts is not known
         fingerprints = Fingerprints.read(own_folder(folder))
-        return program_record(spec, slot, options, reported, fingerprints, ended.seconds, load)
+        return program_record(
+            spec,
+            slot,
+            options,
+            reported,
+            fingerprints,
+            seconds=ended.seconds,
+            peak_memory_bytes=ended.peak_memory_bytes,
+            load=load,
+        )
 
 
 @contextmanager
@@ -104,11 +113,13 @@ class Attempt:
     Attributes:
         states: the states of the files of results at the beginning of each attempt.
         seconds: the duration of this attempt.
+        peak_memory_bytes: the most memory of a process of this attempt.
         load: the load of the machine during this attempt.
     """
 
     states: list[States]
     seconds: float
+    peak_memory_bytes: int
     load: Load
 
 
@@ -122,11 +133,11 @@ def _attempt(spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress
     began = time.monotonic()
     meter = LoadMeter()
     try:
-        run_program(started, folder, slot, show_progress, longest)
+        peak = run_program(started, folder, slot, show_progress, longest)
     except StillRunning:
         read_reported(folders, options, attempts, ended=False)
         raise
-    return Attempt(attempts, time.monotonic() - began, meter.read())
+    return Attempt(attempts, seconds=time.monotonic() - began, peak_memory_bytes=peak, load=meter.read())
 
 
 def _is_first_attempt(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -34,10 +35,12 @@ class ProgramFailed(Exception):
     """A program ended with an error; the message has the end of its output."""
 
 
-def run_program(
-    start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float
-) -> None:
+def run_program(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float) -> int:
     """Run a program until it ends, and show its progress.
+
+    Returns:
+        The most memory that it, or a process that it has started and waited for, had at any time, in bytes. It is no
+        less than what this process had when it started the program.
 
     Raises:
         StillRunning: it has not ended after `longest` seconds.
@@ -46,9 +49,12 @@ def run_program(
     """
     process = _started(start, folder)
     ended = threading.Event()
+    usage: list[resource.struct_rusage] = []  # of the process, once it has ended
 
     def wait() -> None:
-        process.wait()
+        _, status, used = os.wait4(process.pid, 0)  # `Popen.wait` does not tell what the process has used
+        process.returncode = os.waitstatus_to_exitcode(status)
+        usage.append(used)
         ended.set()
 
     # `Popen.wait` with a timeout would poll; after a signal's exception, `Thread.join` takes the thread for ended.
@@ -74,6 +80,7 @@ def run_program(
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         raise _failure(process.returncode, folder, slot, start)
+    return usage[0].ru_maxrss * 1024
 
 
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:

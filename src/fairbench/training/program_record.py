@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -60,7 +59,9 @@ def program_record(
     options: ProgramOptions,
     reported: Reported,
     fingerprints: Fingerprints,
+    *,
     seconds: float,
+    peak_memory_bytes: int,
     load: Load | None,
 ) -> WholeRecord:
     """The record of a program that has ended without an error. A program may end before its last step.
@@ -72,6 +73,7 @@ def program_record(
         reported: the reports of the program.
         fingerprints: the fingerprints of the trial.
         seconds: the duration of the last attempt.
+        peak_memory_bytes: the most memory of a process of the last attempt.
         load: the load of the machine meanwhile; None if the trial had more than one attempt.
 
     Raises:
@@ -101,7 +103,6 @@ def program_record(
         clip_rate=0.0,
         path_length=fingerprints.path_length,
     )
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     phases = Seconds(data=0.0, forward=0.0, backward=0.0, step=seconds, eval=0.0, log=0.0, total=seconds)
     losses = reported.rows({"loss": "train/loss"})
     metrics = reported.rows({metric: f"val/{metric}" for metric in options.metrics})
@@ -114,7 +115,7 @@ def program_record(
         cost=TrialCost(
             seconds=phases,
             steps=result.steps,
-            peak_memory_bytes=peak,
+            peak_memory_bytes=peak_memory_bytes,
             alone=slot.alone,
             data_on="program",
             other_load=load.others if load else None,

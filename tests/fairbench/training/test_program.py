@@ -320,6 +320,29 @@ def test_a_program_that_wants_a_new_folder_starts_again_in_an_empty_one(here):
     assert [*(here / f"{spec.id}.trial").glob("earlier-*/run")]
 
 
+OF_TWO_PROGRAMS = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from programs import program_spec, write_program
+from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.program import program_trial
+
+for megabytes in (600, 1):
+    write_program(".", f"b'x' * {{megabytes}}_000_000\\n" + {RESULT!r})
+    record = program_trial(program_spec(), DeviceSlot(), lambda *progress: None)
+    print(record.cost.peak_memory_bytes)
+"""
+"""A process that prints the memory of two trials; its own counts for small ones, so it must be small."""
+
+
+def test_the_memory_of_a_trial_is_not_that_of_an_earlier_one(here):
+    words = [sys.executable, "-c", OF_TWO_PROGRAMS]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    large, small = map(int, printed.split())
+    assert 600e6 < large < 800e6
+    assert small < 500e6
+
+
 def test_a_program_that_ignores_sigterm_is_killed(here, monkeypatch):
     monkeypatch.setattr("fairbench.training.program_process.GRACE", 0.2)
     write_program(here, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n(out / 'deaf').touch()\ntime.sleep(600)")

@@ -44,7 +44,7 @@ def _cost_caption(analyses: Analyses) -> str:
     if _is_of_programs(analyses):
         return (
             "Medians over the timing trials, in which the optimizers take turns. A step is the wall time of the "
-            "program, its start included, over its steps. Peak memory is that of the whole process. Repeated timings "
+            "program, its start included, over its steps. Peak memory is that of its largest process. Repeated timings "
             "differ, as other programs on the machine disturb them."
         )
     parts = [
