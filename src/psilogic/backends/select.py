@@ -65,7 +65,7 @@ def select(
     for bucket, admitted in zip(buckets, candidates, strict=True):
         works += _works(bucket, every_state, admitted, observed)
     if not scaled:
-        cpu.take_whole_steps(works)
+        cpu.select_whole_steps(works)
     if all(work.backend.on_device for work in works):
         from psilogic.backends import triton  # not at the top, because it takes a second to import
 

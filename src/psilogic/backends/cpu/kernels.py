@@ -181,7 +181,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         scalars: the addresses of each of the states' scalars, name after name.
         pools: the pool of each tensor, in which norms count together; None if each is alone.
         unit_vectors: memory for the mean and the scale of each unit, shape (2, U), where quantum decay is corrected.
-        decisions: memory for the quantities of `DECISIONS`, shape (11, N); None if nobody observes them.
+        decisions: memory for the quantities of `DECISION_ROWS`, shape (11, N); None if nobody observes them.
 
     Returns:
         The number of tensors that were updated before it was known that they fire, and corrected.

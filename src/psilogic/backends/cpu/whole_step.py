@@ -1,6 +1,7 @@
 """Compiled kernels for a CPU that take the whole step of a bucket in one call: sums, decision and update.
 
-Where no norm of other tensors counts, they read memory once, and correct the tensors that turn out to fire.
+Without global clipping and `maximize` most tensors are updated while their norms are summed, as if none spiked. Those
+whose decay turns out to be another one, since they do spike, are corrected after that.
 """
 
 from array import array
@@ -14,8 +15,20 @@ from psilogic.step import BucketStep, Decision, DetectorState
 from psilogic.tensors.memory import ordinary, used_addresses
 from psilogic.tensors.scalars import CLOCKS, ScalarKind, detector_dtype, memory_names, read, scalar_names
 
-DECISIONS = 11
-"""The quantities of a decision, in the order of `Decision` in detector.h."""
+DECISION_ROWS = (
+    "decay",
+    "quantum_rate",
+    "gn",
+    "fast",
+    "slow",
+    "reference",
+    "ratio",
+    "chaos",
+    "gate",
+    "warmup",
+    "cancellation",
+)
+"""The quantities of a decision as the kernel writes them, row after row: the order of `Decision` in detector.h."""
 
 
 class WholeStep(two_passes.TwoPasses):
@@ -25,86 +38,119 @@ class WholeStep(two_passes.TwoPasses):
         """Nothing: the step waits until those of other backends are decided."""
 
     def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
-        """Take the whole step."""
+        """Take the whole step, and keep its decision if something observes it.
+
+        `found_inf` is None: no whole step is selected for a step with GradScaler.
+        """
         work.group = work.bucket.hyperparameters()
-        pool_of_each = None
+        pool_of_each_tensor = None
         if work.group["chaos_scope"] != "tensor":
-            pool_of_each = pools([work])[0][0]
+            pools_by_position, _ = pools([work])
+            pool_of_each_tensor = pools_by_position[0]  # the position of the only bucket
         rows = None
         if work.observed:
-            rows = torch.empty(DECISIONS, len(work.states), dtype=torch.float64, device="cpu")
-        kernels.step_(work, _scalar_addresses(work), pool_of_each, _unit_vectors(work), rows)
+            rows = torch.empty(len(DECISION_ROWS), len(work.states), dtype=torch.float64, device="cpu")
+        kernels.step_(work, _scalar_addresses(work), pool_of_each_tensor, _unit_vectors(work), rows)
         if rows is not None:
             work.decision = _decision(work, rows)
 
 
-def take_whole_steps(works: list[BucketStep]) -> None:
-    """Let the step of a bucket be taken in one call, where all that it depends on is known in the bucket.
+def select_whole_steps(works: list[BucketStep]) -> None:
+    """Select this backend for each bucket that can take its step in one call.
 
-    Not if a parameter shares memory with one of another bucket, or with a gradient that is read after it has changed.
+    No bucket does if a parameter of any bucket shares memory with another one, or with a gradient that is read
+    after the parameter has changed.
     """
     admitted = []
     for work in works:
-        if _is_known_here(work, is_alone=len(works) == 1):
+        if _can_step_in_one_call(work, is_only_bucket=len(works) == 1):
             admitted.append(work)
-    if not admitted or not _apart(works):
+    if not admitted:
+        return
+    if _reads_gradients_after_updates(works) and not _is_memory_apart(works):
         return
     for work in admitted:
         work.backend = backend
         work.decides_itself = True
 
 
-def _is_known_here(work: BucketStep, is_alone: bool) -> bool:
-    """Whether norms of other buckets count for nothing in the step of this one."""
+def _can_step_in_one_call(work: BucketStep, is_only_bucket: bool) -> bool:
+    """Whether compiled kernels update all tensors of a bucket, these are whole, and no norm of other buckets counts."""
     bucket = work.bucket
     if work.backend is not two_passes.backend or work.owned is not bucket or bucket.ranks is not None:
         return False
-    if not bucket.by_unit:
+    if not bucket.by_unit:  # the kernel processes a unit by its own sums
         return False
-    return is_alone or (bucket.group["max_grad_norm"] is None and bucket.group["chaos_scope"] == "tensor")
+    clips_globally = bucket.group["max_grad_norm"] is not None
+    has_pools = bucket.group["chaos_scope"] != "tensor"
+    return is_only_bucket or not (clips_globally or has_pools)
 
 
-def _apart(works: list[BucketStep]) -> bool:
-    """Whether no parameter shares memory with another, or with a gradient that is read again later."""
-    params: list[int] = []
-    grads: list[int] = []
+def _reads_gradients_after_updates(works: list[BucketStep]) -> bool:
+    """Whether gradients are read when parameters have changed.
+
+    With several buckets, those of the next bucket are: each call sums over its own gradients. In a single bucket, those
+    of corrected tensors are, if a quantum decay must be undone.
+    """
+    if len(works) > 1:
+        return True
+    return bool(works[0].bucket.group["quantum_decay"] > 0)
+
+
+def _is_memory_apart(works: list[BucketStep]) -> bool:
+    """Whether no parameter of all buckets has its address in common with another one, or with a gradient."""
+    every_param: list[int] = []
+    every_grad: list[int] = []
     for work in works:
-        are_read_later = len(works) > 1 or work.bucket.group["quantum_decay"] > 0
-        if work.addresses is None:
-            params += used_addresses([x for x in work.tensors.params if ordinary([[x]])])
-            grads += used_addresses([x for x in work.tensors.grads if ordinary([[x]])])
-            continue
-        if are_read_later:  # the parameters of a single bucket were compared when its backend was selected
-            count = len(work.tensors.params)
-            params += filter(None, work.addresses[:count])
-            grads += filter(None, work.addresses[count : 2 * count])
-    return len(set(params)) == len(params) and set(params).isdisjoint(grads)
+        params, grads = _addresses_of(work)
+        every_param += params
+        every_grad += grads
+    return len(set(every_param)) == len(every_param) and set(every_param).isdisjoint(every_grad)
+
+
+def _addresses_of(work: BucketStep) -> tuple[list[int], list[int]]:
+    """The addresses of the parameters and of the gradients of a bucket, without those of empty tensors."""
+    if work.addresses is None:  # its backend needs none, so a tensor may have no memory of its own
+        params = [x for x in work.tensors.params if ordinary([[x]])]
+        grads = [x for x in work.tensors.grads if ordinary([[x]])]
+        return used_addresses(params), used_addresses(grads)
+    count = len(work.tensors.params)
+    of_params = work.addresses[:count]
+    of_grads = work.addresses[count : 2 * count]
+    return list(filter(None, of_params)), list(filter(None, of_grads))
 
 
 def _scalar_addresses(work: BucketStep) -> "array[int]":
-    """The addresses of the states' scalars, name after name; of copies, if they are of other dtypes.
+    """The addresses of the scalars that the kernel reads and changes, name after name.
 
-    Copies become the new values of the states' scalars.
+    They are the states' own scalars if all are in host memory, in the dtypes that the kernel takes. Otherwise they are
+    copies in `work.scalars`, from which the states' scalars are set after the step.
     """
     names = scalar_names(work.group)
     cpu = torch.device("cpu")
-    memory = ScalarKind(detector_dtype(work.bucket.params[0]), cpu)
-    kinds = [ScalarKind(torch.float32, cpu)] * len(CLOCKS) + [memory] * len(memory_names(work.group))
+    of_clock = ScalarKind(torch.float32, cpu)
+    of_memory = ScalarKind(detector_dtype(work.bucket.params[0]), cpu)
+    kinds = [of_clock] * len(CLOCKS) + [of_memory] * len(memory_names(work.group))
     if work.scalar_kinds == kinds:
-        in_place: array[int] = work.scalar_addresses
-        return in_place
-    found = array("q")
+        of_states: array[int] = work.scalar_addresses
+        return of_states
+    of_copies = array("q")
     for (name, vector), kind in zip(read(work.states, names).items(), kinds, strict=True):
-        work.scalars[name] = vector.to(dtype=kind.dtype, device=cpu)
-        begin = work.scalars[name].data_ptr()
-        found.extend(range(begin, begin + len(vector) * kind.dtype.itemsize, kind.dtype.itemsize))
-    return found
+        copy = vector.to(dtype=kind.dtype, device=cpu)
+        work.scalars[name] = copy
+        begin = copy.data_ptr()
+        of_copies.extend(range(begin, begin + len(copy) * kind.dtype.itemsize, kind.dtype.itemsize))
+    return of_copies
 
 
 def _unit_vectors(work: BucketStep) -> Tensor | None:
-    """Memory for the mean and the scale of each unit, shape (2, U), where a quantum decay may be undone."""
+    """Memory for the mean and the scale of each unit, shape (2, U), the same in each step; None if none is needed.
+
+    The correction of a tensor undoes its quantum decay, and processes its gradients again for that.
+    """
     group = work.group
-    if group["quantum_decay"] == 0 or not (group["agc_clip"] > 0 or group["grad_centralize"]):
+    changes_gradients = group["agc_clip"] > 0 or group["grad_centralize"]
+    if group["quantum_decay"] == 0 or not changes_gradients:
         return None
     cache = work.bucket.cache
     count = sum(work.bucket.units)
@@ -115,18 +161,19 @@ def _unit_vectors(work: BucketStep) -> Tensor | None:
 
 def _decision(work: BucketStep, rows: Tensor) -> Decision:
     """What was decided, from the kernel's rows."""
-    decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation = rows
+    row = dict(zip(DECISION_ROWS, rows, strict=True))
     is_relative = work.group["chaos_signal"] == "relative"
+    has_quantum_decay = work.group["quantum_decay"] > 0
     return Decision(
-        gn=gn,
-        memory=DetectorState(fast, slow, reference if is_relative else None),
-        ratio=ratio,
-        chaos=chaos,
-        gate=gate.bool(),
-        warmup=warmup,
-        cancellation=cancellation,
-        decay=decay,
-        quantum_rate=quantum_rate if work.group["quantum_decay"] > 0 else None,
+        gn=row["gn"],
+        memory=DetectorState(row["fast"], row["slow"], row["reference"] if is_relative else None),
+        ratio=row["ratio"],
+        chaos=row["chaos"],
+        gate=row["gate"].bool(),
+        warmup=row["warmup"],
+        cancellation=row["cancellation"],
+        decay=row["decay"],
+        quantum_rate=row["quantum_rate"] if has_quantum_decay else None,
     )
 
 

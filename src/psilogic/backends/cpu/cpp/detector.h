@@ -20,7 +20,7 @@ struct DetectorTables {  // of each tensor
 };
 #define DETECTOR_ENTRIES "scalars relative gamma p_ext max_cancel quantum_decay T_max t_warm tau adaptive pools decisions"
 
-// Those of `Decision` in step.py, in the order in which kernels.py reads the rows.
+// Those of `Decision` in step.py, in the order of DECISION_ROWS in whole_step.py.
 struct Decision {
     double decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation;
 };
