@@ -18,7 +18,7 @@ from fairbench.contract.run_checks import check_all
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import checks_view
-from fairbench.report.sections.audit import flag_table
+from fairbench.report.sections.audit import CHECKS_CAPTION, flag_table
 from fairbench.report.table import Audit
 from fairbench.runner.devices import RunOptions, device_kind, device_slots
 from fairbench.runner.executors.local import call_each
@@ -101,8 +101,8 @@ def check(
             change(tables, key, value)
         changed_plan = OptimizerPlan(**tables["optimizers"][own.name])
         flags = check_all(own.name, changed_plan, call_each)
-    audit = flag_table(flags)
-    return Checks(audit.rows, audit.columns, audit.report_view)
+    table = flag_table(flags, CHECKS_CAPTION)
+    return Checks(table.rows, table.columns, table.report_view)
 
 
 class Checks(Audit):

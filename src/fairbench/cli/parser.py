@@ -20,8 +20,11 @@ from fairbench.cli.options import (
 )
 from fairbench.cli.verbs import add_data, add_gate, add_suite
 
-UNMET = "1 a trial failed, or what --require names does not hold"
-RUNS = f"0 done; {UNMET}; 2 the user must change something; 75 stopped by a signal, to be resumed; 130 Ctrl-C"
+RUNS = (
+    "0 done; 1 a trial failed, or what --require names does not hold; 2 the user must change something; "
+    "75 stopped by a signal, to be resumed; 130 Ctrl-C"
+)
+"""The exit codes of `run`."""
 EXAMPLE = "run mini --add-optimizer my_rule.py:MyRule --seeds 10 -o results/my_rule"
 """The arguments of the example in the help of `run`, and in that of the whole command."""
 WIDTH = 80
@@ -187,24 +190,26 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     codes = f"{DONE}; 1 what --require names does not hold"
     command = add_command(commands, "verdicts", text, "reading:verdicts", example=example, codes=codes, json=True)
     add = command.add_argument
-    table = "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
-    add("results", nargs="*", metavar="TABLE", help=f"{table}; or several files, or a folder of runs")
-    groups = "what the paths of several files say, as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
-    add("--name", default="", metavar="REGEX", help=groups)
+    results_help = (
+        "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
+    )
+    add("results", nargs="*", metavar="TABLE", help=f"{results_help}; or several files, or a folder of runs")
+    name_help = "what the paths of several files say, as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    add("--name", default="", metavar="REGEX", help=name_help)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
-    several = partial(names, "--baselines")
-    smaller = "only against these: a smaller family of tests"
-    add("--baselines", type=several, default=(), metavar="A,B,...", help=smaller)
-    what = 'what the columns of a table are, as optimizer=model,value="val/acc"'
-    add("--columns", type=columns, default="", metavar="WHAT=NAME,...", help=what)
+    names_of_baselines = partial(names, "--baselines")
+    baselines_help = "only against these: a smaller family of tests"
+    add("--baselines", type=names_of_baselines, default=(), metavar="A,B,...", help=baselines_help)
+    columns_help = 'what the columns of a table are, as optimizer=model,value="val/acc"'
+    add("--columns", type=columns, default="", metavar="WHAT=NAME,...", help=columns_help)
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
-    which = "the test of two optimizers (default: paired where most seeds are shared)"
-    add("--test", default="", choices=("paired", "welch"), help=which)
-    fewest = "with fewer seeds the verdict is inconclusive (default: 3)"
-    add("--min-seeds", type=whole, default=3, metavar="N", help=fewest)
+    test_help = "the test of two optimizers (default: paired where most seeds are shared)"
+    add("--test", default="", choices=("paired", "welch"), help=test_help)
+    min_seeds_help = "with fewer seeds the verdict is inconclusive (default: 3)"
+    add("--min-seeds", type=whole, default=3, metavar="N", help=min_seeds_help)
     add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
     add_require(command)

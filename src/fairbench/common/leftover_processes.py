@@ -14,7 +14,7 @@ MOST_ROUNDS = 200
 
 
 @contextmanager
-def ending(variable: str, value: str) -> Iterator[None]:
+def ending_leftovers(variable: str, value: str) -> Iterator[None]:
     """End the processes that the block has started and left running; see `end_marked` for the arguments.
 
     Processes that an earlier block has left are ended before the block. On Linux, orphans of the block become children
@@ -34,13 +34,15 @@ def ending(variable: str, value: str) -> Iterator[None]:
 
 
 def end_marked(variable: str, value: str, spared: Set[psutil.Process] | None = None) -> None:
-    """Kill the processes of this user that were started with an environment variable of a value, except this one.
+    """Kill the processes of this user that were started with this value of an environment variable, except this one.
+
+    With `spared`, the other children of this process are killed too. After MOST_ROUNDS searches the function returns,
+    even if some processes are left.
 
     Args:
         variable: the name of the environment variable.
         value: its value.
-        spared: the children of this process that stay alive; all other children are killed, too. None: only marked
-            processes are killed.
+        spared: the children of this process that stay alive unless they are marked; None to spare all of them.
     """
     for _ in range(MOST_ROUNDS):
         leftover = _marked(variable, value)
@@ -61,7 +63,7 @@ def end_marked(variable: str, value: str, spared: Set[psutil.Process] | None = N
 
 
 def _marked(variable: str, value: str) -> set[psutil.Process]:
-    """The processes that were started with an environment variable of a value, except this one."""
+    """The processes that were started with this value of an environment variable, except this one."""
     own_pid = os.getpid()
     marked = set()
     for process in psutil.process_iter():

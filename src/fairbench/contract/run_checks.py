@@ -36,6 +36,8 @@ FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>\w+
 def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]:
     """Run every check of an optimizer. An optimizer may break the process of a check without an effect on the others.
 
+    The trainings, with the first check, run before the other checks, which get their results.
+
     Args:
         name: the name of the optimizer.
         plan: the plan of the optimizer.
@@ -43,17 +45,18 @@ def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]
 
     Returns:
         The results in the order of the checks. If a training raises an exception, only the result of the first check.
+        If the process of the trainings breaks, the first check fails, and the others run without trainings.
     """
     preload = [*PRELOAD, *sorted(known_modules({name: plan}))]
-    began = time.monotonic()  # a check that starts an interpreter loads the libraries again
+    began = time.monotonic()
     names = {kind: returned(result) for kind, result in call_each(check_names, ["all", "timed"], preload=preload)}
     first, *others = names["all"]
     ((_, trained),) = call_each(train, [name], plan, preload=preload, limit=TRAINING_LIMIT)
     seconds = time.monotonic() - began
-    if isinstance(trained, CallFailed):
+    if isinstance(trained, CallFailed):  # the process broke, or took too long
         flags: dict[str, Any] = {first: _broken(first, trained)}
         trainings: list[dict[str, Any]] = []
-        seconds = 0.0
+        seconds = 0.0  # it does not tell how long a training takes
     else:
         result = returned(trained)
         flags = {first: result["flag"]}
@@ -61,7 +64,9 @@ def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]
         if not trainings:  # one raised an exception
             return [Flag(**result["flag"])]
 
+    # a check may train, and one that starts an interpreter loads the libraries again
     limit = CHECK_LIMIT + 3 * seconds
+    # checks that measure time run last, with no other check beside them
     for alone in (False, True):
         chosen = [check for check in others if (check in names["timed"]) == alone]
         call = partial(call_each, preload=preload, limit=limit, alone=alone)
@@ -78,9 +83,9 @@ def returned(result: Any) -> Any:
 
 
 def _broken(check: str, error: UsageError) -> dict[str, str]:
-    """The result of a check whose process did not return one."""
+    """The result of a check whose process did not return one: a fail, with what the process ran if it took too long."""
     evidence = error.cause if isinstance(error, CallFailed) else str(error)
-    if evidence.endswith("running"):  # the check took too long: the error has the stack
+    if evidence.endswith("running"):  # the cause ends so if the check took too long; the stack follows in the message
         frame = FRAME.search(str(error))
         if frame:
             evidence += f" {frame['function']}, line {frame['line']} of {frame['file']}"
@@ -96,7 +101,7 @@ def check_names(kind: str) -> list[str]:
 
 
 def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
-    """Train at every rate, and run the first check.
+    """Train at every rate, and run the first check, which judges whether the optimizer trains.
 
     Returns:
         "trainings", which is empty if one raised an exception, and "flag", the result of the check.
@@ -111,7 +116,7 @@ def train(name: str, plan: OptimizerPlan) -> dict[str, Any]:
         case = case_of(name, plan)
         is_built = False
         try:
-            case.training(0)
+            case.training(0)  # only builds the optimizer: the advice differs if that raises the exception
             is_built = True
             case = replace(case, trainings=[train_at(case, lr) for lr in case.rates])
             flag = trains.flag(case)

@@ -12,7 +12,8 @@ from fairbench.data.splits import Data, Split
 class Batches:
     """The batches of a training. Each epoch is a new permutation of the examples; a partial last batch is dropped.
 
-    The whole order is drawn on the CPU before the first step, so that the order is the same on every device.
+    The whole order is drawn on the CPU before the first step, so that the order is the same on every device. It is for
+    `next` alone: after the last batch it raises IndexError.
 
     Args:
         data: the data of the arena.

@@ -20,7 +20,7 @@ from fairbench.arenas.program_code import code_of
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
-from fairbench.common.leftover_processes import ending
+from fairbench.common.leftover_processes import ending_leftovers
 from fairbench.common.terminal import say
 from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
@@ -61,7 +61,7 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
     with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary, _alone_where_it_writes(spec, slot, options):
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
-        with ending(FOLDER, str(folder)):
+        with ending_leftovers(FOLDER, str(folder)):
             try:
                 ended = _attempt(spec, folder, slot, progress, longest)
             except ProgramFailed as error:

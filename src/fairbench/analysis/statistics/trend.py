@@ -1,4 +1,9 @@
-"""Tests whether the speed-up of an optimizer changes with size, and the smallest trend that a ladder can detect."""
+"""Tests whether the speed-up of an optimizer changes with size, and the smallest trend that a ladder can detect.
+
+A ladder is a study of models of several sizes. Each of its cells is a size, a number of steps and an optimizer. Its law
+describes the losses of the cells. The trend t_o of optimizer o is the exponent of the size in its speed-up, in the
+formulas of `scaling_law`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +14,7 @@ import numpy as np
 from fairbench.analysis.statistics.least_squares import Array, Observations
 from fairbench.analysis.statistics.power import detectable_noncentrality
 from fairbench.analysis.statistics.scaling_law import STEEPEST, Law, fit, too_few
-from fairbench.analysis.statistics.significance import TTest, critical_t, holm
+from fairbench.analysis.statistics.significance import LEVEL, TTest, critical_t, holm
 
 TREND_MARGIN = 0.05
 """The largest trend that does not matter, unless another one is declared: 12% for ten times the size."""
@@ -25,7 +30,13 @@ The correction is a few percent in the first round and nothing in the last."""
 
 @dataclass(frozen=True)
 class Trend:
-    """The verdict of a ladder on the trend t_o of an optimizer's speed-up; `SizeTrend` explains the fields."""
+    """The verdict of a ladder on the trend of an optimizer's speed-up.
+
+    Attributes:
+        verdict: "grows", "shrinks" or "holds", as `verdict` defines them, or `UNKNOWN`.
+        p_holm: the p-value of no trend, corrected for the optimizers of the ladder; None without a test.
+        note: why there is no proper test; empty where there is one.
+    """
 
     optimizer: str
     verdict: str
@@ -92,7 +103,7 @@ def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> 
             return "grows"
         return "shrinks"
     half_width = (trend.ci_high - trend.ci_low) / 2
-    error = half_width / critical_t(0.025, trend.df)
+    error = half_width / critical_t(LEVEL / 2, trend.df)  # the interval that a test has is of level 1 - LEVEL
     farthest = abs(trend.difference) + critical_t(alpha, trend.df) * error
     if farthest < margin:
         return "holds"
@@ -114,15 +125,15 @@ def detectable_trend(
 
         |t| = noncentrality x error,    error^2 = j S j^T / seeds
 
-    j is the row of t_o in the pseudoinverse of the derivatives of the losses (delta method) at the law with this trend,
-    of the sign with the larger error, S the covariance of the cells over the seeds; T has seeds - 1 degrees of freedom.
-    The noncentrality is that of `detectable_noncentrality`.
+    j is the row of t_o in the pseudoinverse of the derivatives of the losses by the parameters (delta method). They are
+    taken at the law with this trend, t_o or -t_o, whichever has the larger error. S is the covariance of the cells over
+    the seeds. The noncentrality is that of `detectable_noncentrality`, with seeds - 1 degrees of freedom.
 
     Args:
         sizes, steps, optimizers: size, steps and optimizer of each planned cell.
         law: the assumed law; an optimizer that it does not have is as fast as the reference.
-        spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. What a seed shares
-            between optimizers makes smaller trends detectable, what it shares within one makes larger ones needed.
+        spread: standard deviation between seeds in each cell, if cells are independent; otherwise S. |t| is smaller if
+            the cells of different optimizers have a seed's deviation in common, and larger if those of one have.
         power: the power by the delta method. The fit is not linear, so simulated studies find this trend slightly less
             often.
 
@@ -148,12 +159,15 @@ def detectable_trend(
 
 
 def _parameters_without_trends(law: Law, names: Sequence[str]) -> list[float]:
-    """The parameters of a law in the order of `Observations`, without the trends of the named optimizers at the end."""
+    """The parameters of a law in the order of `Observations`, without the trends of the named optimizers at the end.
+
+    Sizes are relative to the center. The first parameter, log E, is 0: the errors of the trends do not depend on it.
+    """
     log_a = math.log(law.A) - law.alpha * math.log(law.center)
     log_b = math.log(law.B)
     known = {speed_up.optimizer: speed_up.log.difference for speed_up in law.speed_ups}
     logs = [known.get(name, 0.0) for name in names]
-    log_e = 0.0  # any E has the same derivatives but for a factor
+    log_e = 0.0  # E only scales its own column of the derivatives
     return [log_e, log_a, math.log(law.alpha), log_b, math.log(law.beta), *logs]
 
 

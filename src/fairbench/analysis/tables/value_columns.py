@@ -10,9 +10,12 @@ from fairbench.analysis.tables.readers.sheet import Sheet
 
 
 def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric: str) -> tuple[Mapping[str, str], str]:
-    """The column of the value, or those of mean, std, sem and n, by these roles; and the name of the metric.
+    """The columns of the judged result, from "value", or from "mean", "std", "sem" and "n"; and the name of the metric.
+
+    If no column has the role "value" or "mean" yet, the names of the columns of numbers tell which ones are judged.
 
     Args:
+        roles: the columns that have a role already.
         numeric: the columns of numbers without a role.
         metric: the metric that the user asks for, or empty.
 
@@ -24,37 +27,44 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
         if role in roles:
             given[role] = roles[role][0]
     if "value" in given or "mean" in given:
-        # nothing is left to find
         return given, metric or given.get("value", "value")
     has_metric_column = "metric" in roles
-    values = _likely_values(numeric)
-    candidates = values
-    if metric and not has_metric_column:
-        # the user may ask for any column
-        candidates = list(numeric)
-    # with metrics in rows or none asked for, only likely columns count
+    # with a column of metrics, the metric that the user asks for is in some rows, and is not the name of a column
+    asked = "" if has_metric_column else metric
+    by_metric = _columns_by_metric(numeric, may_be_any=asked != "")
+    if not by_metric:
+        raise which_column(sheet, "value")
+    judged = chosen_metric(sheet.name, asked, list(by_metric))
+    found = _value_of_mean(by_metric[judged], roles)
+    return {**found, **given}, metric if has_metric_column else judged
+
+
+def _columns_by_metric(numeric: Sequence[str], *, may_be_any: bool) -> dict[str, dict[str, str]]:
+    """The columns of each metric that may be judged: from "value", "mean", "std", "sem" or "n" to a column.
+
+    Each metric has a value or a mean.
+
+    Args:
+        numeric: the columns of numbers without a role.
+        may_be_any: whether any of them may be judged, since the user names a metric; otherwise only the likely ones.
+    """
+    likely = _likely_values(numeric)
+    candidates = numeric if may_be_any else likely
     by_metric = {column: {"value": column} for column in candidates}
-    # add means and spreads to the metric that they describe
+    has_mean = "mean" in map(plain_name, numeric)
     for column in numeric:
         statistic = statistic_of(column)
         if statistic is not None:
             role, stem = statistic
-            described = _described_metric(role, stem, values, has_mean="mean" in map(plain_name, numeric))
-            by_metric.setdefault(described, {})[role] = column
+            metric = _described_metric(role, stem, likely, has_mean=has_mean)
+            by_metric.setdefault(metric, {})[role] = column
     complete = {name: parts for name, parts in by_metric.items() if "value" in parts or "mean" in parts}
     if len(complete) > 1 and set(complete.get("value", ())) == {"mean"}:
-        del complete["value"]  # a mean of other columns, as "Average"
-    if not complete:
-        # otherwise, any column named as a metric
-        complete = {column: {"value": column} for column in numeric if is_metric(column)}
-    if not complete:
-        raise which_column(sheet, "value")
-    if has_metric_column:
-        # the metric that the user asks for is one of the rows, not a column
-        wanted_column = chosen_metric(sheet.name, "", list(complete))
-        return {**_value_of_mean(complete[wanted_column], roles), **given}, metric
-    wanted_column = chosen_metric(sheet.name, metric, list(complete))
-    return {**_value_of_mean(complete[wanted_column], roles), **given}, wanted_column
+        del complete["value"]  # a mean without a metric in its name, as "Average", is that of other columns
+    if complete:
+        return complete
+    # no column is likely to be judged: any with the word of a metric in its name may be
+    return {column: {"value": column} for column in numeric if is_metric(column)}
 
 
 def _value_of_mean(parts: Mapping[str, str], roles: Roles) -> Mapping[str, str]:
@@ -67,8 +77,8 @@ def _value_of_mean(parts: Mapping[str, str], roles: Roles) -> Mapping[str, str]:
 def _likely_values(numeric: Sequence[str]) -> list[str]:
     """The columns that are probably judged.
 
-    First choice: a name in VALUES; then names of metrics; then all others. Settings, counts and statistics never
-    count.
+    It is the column with the surest name in VALUES. Without one, they are the columns named as metrics; without these,
+    all others but settings and counts. Statistics, summaries of columns and results of tests are then left out.
     """
     for name in VALUES:
         for column in numeric:
@@ -89,17 +99,19 @@ def _likely_values(numeric: Sequence[str]) -> list[str]:
 
 
 def _described_metric(role: str, stem: str, values: Sequence[str], *, has_mean: bool) -> str:
-    """The metric that a statistic describes.
-
-    For a spread it is the column of its values, if there is one; otherwise it is the stem.
+    """The metric that a statistic describes: the column of its values, if a spread or a count has one; or the stem.
 
     Args:
-        has_mean: whether a column is called "mean", so that a spread without another name is that of it.
+        role: the statistic: "mean", "std", "sem" or "n".
+        stem: the name of its column without the statistic, as "acc" of "acc_std"; "value" for one that is only "std".
+        values: the columns that are probably judged.
+        has_mean: whether a column is called "mean". A column that is only "std" then describes this mean.
     """
     if role == "mean":
         return stem
-    is_of_only_value = stem == "value" and len(values) == 1 and not has_mean
+    if stem == "value" and len(values) == 1 and not has_mean:
+        return values[0]
     for column in values:
-        if plain_name(column) == stem or is_of_only_value:
+        if plain_name(column) == stem:
             return column
     return stem

@@ -1,4 +1,4 @@
-"""The flags of the audit."""
+"""The flags of the audit, as a table."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,12 @@ from fairbench.report.fields import names_of
 from fairbench.report.table import Audit
 from fairbench.report.view import Emphasized, TableView, TextColumn, table_view, words
 
+AUDIT_CAPTION = "The flags of the audit, the most severe first, with their evidence and advice."
+CHECKS_CAPTION = "The results of the checks of an optimizer, with their evidence and advice."
+
 
 def _folded_evidence(flag: Flag) -> Emphasized:
-    """The evidence of a flag. The page shows one line of it until the reader opens the whole text."""
+    """The evidence of a flag. The style sheet of the page cuts it to one line until the reader opens it."""
     fold = Markup('<details class="line"><summary>{}</summary></details>')
     evidence = with_minus_signs(flag.evidence)
     return Emphasized(evidence, is_win=False, html=fold.format(evidence))
@@ -40,15 +43,14 @@ FLAG_COLUMNS = (
 )
 
 
-def flag_table(flags: Sequence[Flag]) -> Audit:
-    """The flags of an audit, or the results of other checks, as a table."""
-    caption = "The flags of the audit, the most severe first, with their evidence and advice."
+def flag_table(flags: Sequence[Flag], caption: str = AUDIT_CAPTION) -> Audit:
+    """The flags of an audit, or the results of other checks, as a table in the given order."""
     view = table_view("audit", caption, FLAG_COLUMNS, flags)
     return Audit(flags, columns=names_of(Flag), report_view=view)
 
 
 def _audit_view(analyses: Analyses) -> TableView:
-    """The flags of the audit of a study as text."""
+    """The flags of the audit of a study as the report shows them."""
     return flag_table(analyses.of(audit)).view
 
 
