@@ -7,7 +7,8 @@ export ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=
 .venv/bin/python benchmarks/replications.py AVX-512=results/avx512 AVX2=results/avx2 "seeds 11 to 18"=results/seeds_b \
     [--csv FILE]
 
-For torch's kernels, delete ours in another clone before its study: `find src -name '*.so' -delete`. Each study has a
+For torch's kernels without vector instructions, delete ours in another clone before its study, `find src -name '*.so'
+-delete`, and set ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41. Each study has a
 report. `same_weights` is the share of the baseline's final trials whose weights are, bit for bit, those of the first
 study; it is empty where no seed is the same.
 """
