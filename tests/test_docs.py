@@ -142,6 +142,15 @@ def test_sessions_without_any_effect_rarely_have_a_certificate():
         assert abs(float(row["claimed"]) - float(row["true_gain"])) < 0.5, row
 
 
+def test_equal_variants_rarely_differ_by_the_command():
+    rows = benchmark("command_error")
+    assert [row["kind"] for row in rows] == ["own", "shared", "drift", "unseeded", "margin"]
+    for row in rows:
+        bar = 0.05 + 2 * float(row["standard_error"])
+        assert float(row["false"]) <= bar, row
+        assert row["p_as_expected"] == row["studies"], "not the test of the losses that were printed"
+
+
 def test_the_intervals_of_ladders_cover_and_their_verdicts_are_as_often_right_as_forecast(monkeypatch):
     rows = benchmark("ladder_coverage")
     error = 3 / 2000**0.5
