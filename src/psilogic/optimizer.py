@@ -20,7 +20,7 @@ from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
 from psilogic.plan import Conditions, Plan
 from psilogic.published_calls import check_order, refusing
-from psilogic.stages import take
+from psilogic.stages import take_steps
 from psilogic.step import BucketStep, Observable
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
@@ -281,18 +281,18 @@ class PsiLogic(Observable):
         found_inf = getattr(self, "found_inf", None)
         conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self.observers))
         works: list[BucketStep] | None = None
-        may_recur = not traced()
+        recurs = False
         try:
-            if may_recur:
-                works = self._plan.recall(self.param_groups, self.state, conditions)
+            if not traced():
+                works, recurs = self._plan.recall(self.param_groups, self.state, conditions)
             if works is None:
                 works = self._planned(conditions)
-            if works and take(works, grad_scale, found_inf, conditions.is_observed):
+            if works and take_steps(works, grad_scale, found_inf, conditions.is_observed):
                 self._tell(works)
         except BaseException:
             self._plan.forget()
             raise
-        if may_recur:
+        if recurs:
             self._plan.keep(works)
 
     def _planned(self, conditions: Conditions) -> list[BucketStep]:

@@ -1,10 +1,11 @@
 """The plan of a step: which backend updates which tensors by which launches, for later steps that would find the same.
 
 It depends on options, on which parameters have gradients, and on metadata and addresses of tensors, but on no value.
-The next step compares these, which is a small part of the work of a plan. It reads again what may change in each step:
-numbers such as the learning rate, and the addresses of gradients. After any other change a new plan is made.
+The next step compares all of this, which takes a small part of the time of a new plan. Numbers, such as the learning
+rate, and the addresses of gradients may change: the step reads them again. After any other change a new plan is made.
 """
 
+from array import array
 from collections.abc import MutableMapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
@@ -27,11 +28,11 @@ class Participants(NamedTuple):
 
     params: TensorList
     grads: TensorList
-    groups: list[Group]  # of each of them
-    counts: list[int]  # their number in each group
+    groups: list[Group]  # the group of each parameter
+    counts: list[int]  # the number of them in each group of the optimizer
 
     def take(self, chosen: list[int]) -> "Participants":
-        """Those at the chosen positions."""
+        """The parameters at the chosen positions; `counts` stays that of all."""
         params = [self.params[i] for i in chosen]
         grads = [self.grads[i] for i in chosen]
         groups = [self.groups[i] for i in chosen]
@@ -42,47 +43,63 @@ class Conditions(NamedTuple):
     """What a plan depends on besides tensors and options."""
 
     has_grad_scale: bool  # whether GradScaler leaves unscaling to the step
-    has_found_inf: bool  # whether it leaves the check for overflow to the step
+    has_found_inf: bool  # whether GradScaler leaves the check for overflow to the step
     is_observed: bool  # whether something observes the decisions
 
 
+class Key(NamedTuple):
+    """What two steps must have in common, besides the tensors, so that the later one may use the plan of the other."""
+
+    conditions: Conditions
+    is_distributed: bool
+    others: list[tuple[Any, ...]]  # the options of each group that are not in NUMBERS
+    counts: list[int]  # as in `Participants`
+    param_ids: list[int]  # the id of each participant
+
+
 class Entry:
-    """The step of a bucket, without the caller's tensors.
+    """The plan of a bucket's step. It keeps none of the caller's tensors, and makes the bucket forget them.
 
     Args:
-        work: the step that was planned.
-        members: the positions of its tensors among the participants.
+        work: the step that was planned, and has been taken.
+        members: the positions of the bucket's parameters among the participants.
     """
 
     def __init__(self, work: BucketStep, members: list[int]) -> None:
         self.bucket = work.bucket
         self.members = members
-        self.names = (*moment_names(work.bucket), *scalar_names(work.bucket.group))
+        moments = moment_names(work.bucket)
+        self.names = (*moments, *scalar_names(work.bucket.group))
         self.backend = work.backend
         self.decides_itself = work.decides_itself
         self.sizes = work.sizes
         self.scalar_kinds = work.scalar_kinds
         self.observed = work.observed
         self.kept = work.kept
-        flat = self._flat(work.bucket.params, work.bucket.grads, work.states)
-        self.guard = guard_of(flat)
-        self.stream = stream_unless_capturing(work.bucket.device)
-        self.addresses = addresses(flat)
-        self.of_params = frozenset(self.addresses[: len(members)])
-        self.of_tensors = work.addresses  # the same object, as long as it holds
-        self.of_scalars = work.scalar_addresses
+        self.guard = guard_of(self._all_tensors(work.bucket.params, work.bucket.grads, work.states))
+        self.stream = stream_unless_capturing(work.bucket.device)  # launches are prepared for it
+        self.tensor_addresses = work.addresses  # the same object, until a gradient moves
+        self.scalar_addresses = work.scalar_addresses
+        _, _, *others = moments  # but for Adam's two, which are in the addresses of the tensors
+        others_addresses = addresses(work.states, tuple(others)) if others else array("q")
+        # Where the tensors were in the step, in the order of `_all_tensors`: an observer may have moved one since.
+        self.addresses = work.addresses + others_addresses + work.scalar_addresses
+        self.param_addresses = frozenset(self.addresses[: len(members)])
         self.bucket.release()
 
-    def _flat(self, params: TensorList, grads: TensorList, states: list[State]) -> TensorList:
-        """All tensors, column after column."""
+    def _all_tensors(self, params: TensorList, grads: TensorList, states: list[State]) -> TensorList:
+        """Parameters, gradients, moments and scalars: each name of them for all parameters, then the next."""
         return params + grads + [state[name] for name in self.names for state in states]
 
     def step(
-        self, found: Participants, every_state: MutableMapping[Tensor, State], is_changed: bool
+        self, found: Participants, every_state: MutableMapping[Tensor, State], numbers_changed: bool
     ) -> BucketStep | None:
         """The step of the same tensors; None if the plan does not hold for them.
 
-        With `is_changed` numbers in the groups are others than before.
+        Args:
+            found: all participants.
+            every_state: the optimizer's states.
+            numbers_changed: whether the groups have other numbers than in the step before.
         """
         if len(self.members) < len(found.params):
             found = found.take(self.members)
@@ -90,27 +107,28 @@ class Entry:
         count = len(params)
         states = [every_state[p] for p in params]
         try:
-            flat = self._flat(params, found.grads, states)
+            tensors = self._all_tensors(params, found.grads, states)
         except KeyError:  # a state lacks a tensor, which must be started
             return None
-        if not self.guard.check(*flat) or stream_unless_capturing(self.bucket.device) != self.stream:
+        if not self.guard.check(*tensors) or stream_unless_capturing(self.bucket.device) != self.stream:
             return None
-        present = addresses(flat)
+        present = addresses(tensors)
         if present != self.addresses:
             if not self._only_gradients_moved(present, count):
                 return None
             self.addresses = present
-            self.of_tensors = present[: 4 * count]
-        self.bucket.fill(found.groups, params, found.grads, is_changed)
-        tensors = Tensors(params, found.grads, flat[2 * count : 3 * count], flat[3 * count : 4 * count])
+            self.tensor_addresses = present[: len(Tensors._fields) * count]
+        self.bucket.fill(found.groups, params, found.grads, numbers_changed)
+        exp_avgs = tensors[2 * count : 3 * count]
+        exp_avg_sqs = tensors[3 * count : 4 * count]
         return BucketStep(
             bucket=self.bucket,
             owned=self.bucket,
             states=states,
-            tensors=tensors,
+            tensors=Tensors(params, found.grads, exp_avgs, exp_avg_sqs),
             backend=self.backend,
-            addresses=self.of_tensors,
-            scalar_addresses=self.of_scalars,
+            addresses=self.tensor_addresses,
+            scalar_addresses=self.scalar_addresses,
             sizes=self.sizes,
             scalar_kinds=self.scalar_kinds,
             observed=self.observed,
@@ -119,12 +137,12 @@ class Entry:
         )
 
     def _only_gradients_moved(self, present: Any, count: int) -> bool:
-        """Whether nothing but gradients is elsewhere, and none where a parameter is."""
+        """Whether nothing but gradients is elsewhere, each of them has memory, and none is where a parameter is."""
         before = self.addresses
         if present[:count] != before[:count] or present[2 * count :] != before[2 * count :]:
             return False
         moved = present[count : 2 * count]
-        return 0 not in moved and self.of_params.isdisjoint(moved)
+        return 0 not in moved and self.param_addresses.isdisjoint(moved)
 
 
 class Plan:
@@ -138,34 +156,43 @@ class Plan:
 
     def forget(self) -> None:
         """Forget the plan: the next step makes a new one."""
-        self._key: Any = None  # what the last step depended on besides tensors
+        self._key: Key | None = None  # of the last step
         self._options: list[tuple[Any, ...]] = []  # of each group
-        self._others: list[tuple[Any, ...]] = []  # those that are no numbers
-        self._recurs = False  # whether the step before had the same key
+        self._others: list[tuple[Any, ...]] = []  # the options of each group that are not in NUMBERS
         self._entries: list[Entry] = []
 
     def recall(
         self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions
-    ) -> list[BucketStep] | None:
-        """The steps of all buckets, if the plan holds for these groups; otherwise None."""
+    ) -> tuple[list[BucketStep] | None, bool]:
+        """The steps of all buckets, if the plan holds for these groups, otherwise None; and whether to call `keep`.
+
+        `keep` is called after a step whose key is that of the step before: a guard, which a plan needs, is as costly as
+        ten plans.
+        """
         options = list(map(values_of, groups))
         if not all(map(has_plain, options)):  # a tensor may change from step to step
             self.forget()
-            return None
-        is_changed = options != self._options
-        if is_changed:
+            return None, False
+        numbers_changed = options != self._options  # if other options changed, so does the key
+        if numbers_changed:
             self._options = options
             self._others = list(map(others_of, groups))
         found = participants(groups)
         is_distributed = dist.is_available() and dist.is_initialized()
-        key = (conditions, is_distributed, self._others, found.counts, list(map(id, found.params)))
-        self._recurs = key == self._key
-        self._key = key
-        if not self._recurs:
+        key = Key(conditions, is_distributed, self._others, found.counts, list(map(id, found.params)))
+        if key != self._key:
+            self._key = key
             self._entries = []
+            return None, False
+        return self._steps(found, every_state, numbers_changed), True
+
+    def _steps(
+        self, found: Participants, every_state: MutableMapping[Tensor, State], numbers_changed: bool
+    ) -> list[BucketStep] | None:
+        """The steps by the plan; None without one. A plan that does not hold for one of the steps is forgotten."""
         works: list[BucketStep] = []
         for entry in self._entries:
-            work = entry.step(found, every_state, is_changed)
+            work = entry.step(found, every_state, numbers_changed)
             if work is None:
                 self._entries = []
                 return None
@@ -173,26 +200,25 @@ class Plan:
         return works or None
 
     def keep(self, works: list[BucketStep]) -> None:
-        """Keep the plan of a step that has been taken, if the next step may find the same.
-
-        A guard is as costly as ten plans: it is made when a key occurs again.
-        """
-        if self._entries:
+        """Keep the plan of a step that has been taken, by this plan or by a new one, without the caller's tensors."""
+        if self._entries:  # the step was taken by this plan
             for entry in self._entries:
                 entry.bucket.release()
             return
-        if not self._options or not self._recurs or not all(map(can_recur, works)):
+        if not all(map(can_be_kept, works)):
             return
-        position = {address: i for i, address in enumerate(self._key[-1])}
+        assert self._key is not None  # `recall` has set it
+        position = {param_id: i for i, param_id in enumerate(self._key.param_ids)}
         entries = []
         for work in works:
             entries.append(Entry(work, [position[id(p)] for p in work.bucket.params]))
+        # there may be no guard of such tensors, and there is no stream while a CUDA graph is being captured
         if all(entry.guard is not None and entry.stream is not None for entry in entries):
             self._entries = entries
 
 
 def participants(groups: Sequence[Group]) -> Participants:
-    """The parameters of all groups that have a gradient."""
+    """The parameters of all groups that have a gradient, in the order of the groups."""
     params: TensorList = []
     grads: TensorList = []
     group_of_each: list[Group] = []
@@ -208,10 +234,10 @@ def participants(groups: Sequence[Group]) -> Participants:
     return Participants(params, grads, group_of_each, counts)
 
 
-def can_recur(work: BucketStep) -> bool:
-    """Whether the tensors of a bucket are whole and real, and one backend runs through their memory.
+def can_be_kept(work: BucketStep) -> bool:
+    """Whether one backend runs through the memory of all tensors of a bucket, and no gradient is where a parameter is.
 
-    No gradient may be where a parameter is.
+    The tensors must be whole, real and not empty, and no parameter may stand for another tensor.
     """
     bucket = work.bucket
     if work.owned is not bucket or bucket.ranks is not None or bucket.dtype.is_complex:
@@ -219,5 +245,7 @@ def can_recur(work: BucketStep) -> bool:
     if work.addresses is None or 0 in work.addresses or 0 in work.scalar_addresses:
         return False
     count = len(bucket.params)
-    are_apart = set(work.addresses[:count]).isdisjoint(work.addresses[count : 2 * count])
+    of_params = work.addresses[:count]
+    of_grads = work.addresses[count : 2 * count]
+    are_apart = set(of_params).isdisjoint(of_grads)
     return are_apart and all(map(is_, bucket.values, bucket.params))

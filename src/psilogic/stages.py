@@ -7,7 +7,7 @@ from psilogic.step import BucketStep, StepInputs
 from psilogic.tensors.scalars import write_
 
 
-def take(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Tensor | None, is_observed: bool) -> bool:
+def take_steps(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Tensor | None, is_observed: bool) -> bool:
     """Take the steps of all buckets, whose backends are selected.
 
     Args:
@@ -17,19 +17,26 @@ def take(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Tensor |
         is_observed: whether something observes the decisions.
 
     Returns:
-        False if the host has read that there is an overflow: then nothing has changed.
+        False if the host has read that there is an overflow: then nothing has changed. True otherwise, also if an
+        overflow is found on the device, where the updates then change nothing.
     """
     for work in works:
         work.backend.begin(work)
     found_inf = reduce(works, found_inf)
-    if found_inf is not None and (is_observed or not all(work.backend.on_device for work in works)):
+    host_must_know = is_observed or not all(work.backend.on_device for work in works)
+    if found_inf is not None and host_must_know:
         if found_inf.item():
             return False
-        found_inf = None  # where it is not read here, the updates check it on the device
-    inputs = StepInputs(works[0].bucket.group["max_grad_norm"], grad_scale, found_inf, is_observed)
-    works[0].backend.decide(works, inputs)  # all of a step decide in the same way
+        found_inf = None
+    inputs = StepInputs(
+        max_grad_norm=works[0].bucket.group["max_grad_norm"],  # the same in all groups
+        grad_scale=grad_scale,
+        found_inf=found_inf,
+        observed=is_observed,
+    )
+    works[0].backend.decide(works, inputs)  # all backends of a step decide in the same way
     for work in works:
-        if work.states:
+        if work.states:  # there are none if other processes update all tensors of the bucket
             work.backend.finish(work, found_inf)
             write_(work.states, work.scalars)
     return True

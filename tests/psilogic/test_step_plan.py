@@ -166,9 +166,9 @@ def held(monkeypatch):
     recall = Plan.recall
 
     def noted(*arguments):
-        works = recall(*arguments)
+        works, recurs = recall(*arguments)
         found.append(works is not None)
-        return works
+        return works, recurs
 
     monkeypatch.setattr(Plan, "recall", noted)
     return found
@@ -193,13 +193,36 @@ def test_a_plan_holds_until_something_changes(monkeypatch, held, change, options
     ours = trajectory(change, options)
     if change is not gradients_freed:  # which may be allocated where they were
         assert held[:5] == [False, False, True, True, change in STILL]
-    monkeypatch.setattr(Plan, "recall", lambda *arguments: None)
+    monkeypatch.setattr(Plan, "recall", lambda *arguments: (None, False))
     for mine, truth in zip(ours, trajectory(change, options), strict=True):
         for tensor, expected in zip(mine, truth, strict=True):
             assert torch.equal(tensor.param, expected.param)
             assert tensor.state.keys() == expected.state.keys()
             for name, value in tensor.state.items():
                 assert torch.equal(value, expected.state[name]), name
+
+
+def params_that_an_observer_moves():
+    """The parameters after steps, each of which ends with the parameters in other memory."""
+    optimizer = two_groups()
+    before = []  # memory that is not freed, so that no new tensor is there
+
+    def move(params, decision):
+        for p in params:
+            before.append(p.data)
+            p.data = p.data.clone()
+
+    optimizer.observers.append(move)
+    for t in range(6):
+        step(optimizer, t)
+    return params_of(optimizer)
+
+
+def test_a_plan_knows_where_the_tensors_of_its_step_were(monkeypatch):
+    ours = params_that_an_observer_moves()
+    monkeypatch.setattr(Plan, "recall", lambda *arguments: (None, False))
+    for p, expected in zip(ours, params_that_an_observer_moves(), strict=True):
+        assert torch.equal(p, expected)
 
 
 def test_between_steps_a_plan_keeps_no_tensor(held):
@@ -231,7 +254,7 @@ def test_after_an_error_the_plan_is_new(monkeypatch, held):
     for t in range(4):
         step(optimizer, t)
     with monkeypatch.context() as broken:
-        broken.setattr("psilogic.optimizer.take", lambda *arguments: 1 / 0)
+        broken.setattr("psilogic.optimizer.take_steps", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             step(optimizer, 4)
     step(optimizer, 5)

@@ -93,12 +93,12 @@ class Bucket:
         self.values = self.params
         self.grads = []
 
-    def fill(self, groups: list[Group], params: TensorList, grads: TensorList, is_changed: bool) -> None:
+    def fill(self, groups: list[Group], params: TensorList, grads: TensorList, numbers_changed: bool) -> None:
         """Take the whole tensors of another step, which differ from those before in nothing but their values.
 
-        With `is_changed` their groups have other numbers than before.
+        With `numbers_changed` their groups have other numbers than before.
         """
-        if is_changed:
+        if numbers_changed:
             self.group = hyperparameters_of(groups)
             self.reading += 1
             self._numbers = None

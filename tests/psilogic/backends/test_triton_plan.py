@@ -33,9 +33,9 @@ class Device:
         recall = Plan.recall
 
         def noted(*arguments):
-            works = recall(*arguments)
+            works, recurs = recall(*arguments)
             self.held.append(works is not None)
-            return works
+            return works, recurs
 
         monkeypatch.setattr(Plan, "recall", noted)
 
@@ -83,7 +83,7 @@ def test_repeated_launches_are_those_of_their_step(monkeypatch, options):
         with monkeypatch.context() as patches:
             device = Device(patches)
             if not with_plan:
-                patches.setattr(Plan, "recall", lambda *arguments: None)
+                patches.setattr(Plan, "recall", lambda *arguments: (None, False))
             optimizer = an_optimizer(**options)
             for t in range(7):
                 optimizer.param_groups[0]["lr"] = 0.1 / (1 + t // 2)
