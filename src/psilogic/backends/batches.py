@@ -18,20 +18,26 @@ class Batch(NamedTuple):
     columns: list[TensorList]  # gradients, parameters and states
     tensors: slice  # their positions in the whole bucket
     units: slice  # the positions of their units
-    tables: DeviceTables  # tables of this batch
+    tables: DeviceTables  # what is kept for the same batch of later steps
 
 
-class Piece(NamedTuple):
-    """A part of one tensor."""
+class Part(NamedTuple):
+    """Whole tensors, or a part of one tensor."""
 
-    columns: list[TensorList]
-    units: slice  # the positions of its units in the bucket
+    columns: list[TensorList]  # gradients, parameters and states
+    units: slice  # the positions of their units in the whole bucket
 
 
 def batches(bucket: Bucket, columns: list[TensorList], most: int, alone: bool = False) -> Iterator[Batch]:
-    """The tensors of a bucket in batches of at most `most` elements; with `alone` no two tensors share one.
+    """The tensors of a bucket in batches of at most `most` elements.
 
-    Tensors that ranks hold pieces of are one batch, like those of a step that is traced.
+    Tensors that ranks hold pieces of are one batch of any size, like those of a step that is traced.
+
+    Args:
+        bucket: the bucket.
+        columns: its gradients, parameters and states.
+        most: the most elements of a batch.
+        alone: whether no two tensors may share a batch.
     """
     numels = list(map(Tensor.numel, bucket.values))
     is_small = sum(numels) <= most and not alone
@@ -40,22 +46,22 @@ def batches(bucket: Bucket, columns: list[TensorList], most: int, alone: bool = 
         return
     most_of_run = 0 if alone else most
     first_unit = 0
-    position = itertools.count()
+    batch_number = itertools.count()
     for members in runs(numels, most_of_run):
         of_run = [xs[members] for xs in columns]
         after_last_unit = first_unit + sum(bucket.units[members])
         if numels[members.start] <= most:
-            pieces = iter([Piece(of_run, slice(first_unit, after_last_unit))])
-        else:  # a single tensor
-            pieces = _pieces(of_run, first_unit, bucket.by_rows, most)
-        for piece in pieces:
-            tables = bucket.cache.batches.setdefault(next(position), DeviceTables())
-            yield Batch(piece.columns, members, piece.units, tables)
+            parts = iter([Part(of_run, slice(first_unit, after_last_unit))])
+        else:  # a run with a larger tensor has no other one
+            parts = _parts(of_run, first_unit, bucket.by_rows, most)
+        for part in parts:
+            tables = bucket.cache.batches.setdefault(next(batch_number), DeviceTables())
+            yield Batch(part.columns, members, part.units, tables)
         first_unit = after_last_unit
 
 
 def runs(numels: list[int], most: int) -> Iterator[slice]:
-    """Consecutive tensors with at most `most` elements together, or one that has more."""
+    """The positions of consecutive tensors with at most `most` elements together, or of one that has more."""
     begin = 0
     size = 0
     for i, numel in enumerate(numels):
@@ -67,10 +73,10 @@ def runs(numels: list[int], most: int) -> Iterator[slice]:
     yield slice(begin, len(numels))
 
 
-def _pieces(
+def _parts(
     columns: list[TensorList], first_unit: int, by_rows: bool, most: int, within_row: bool = False
-) -> Iterator[Piece]:
-    """One tensor in pieces of at most `most` elements: whole rows, or parts of a unit.
+) -> Iterator[Part]:
+    """One tensor in parts of at most `most` elements: whole rows, or parts of a unit.
 
     A unit is cut in the order of memory if the columns have it without gaps, otherwise along its dimensions.
 
@@ -78,27 +84,28 @@ def _pieces(
         columns: the tensor's gradient, parameter and states, each alone in a list.
         first_unit: the position of its first unit in the bucket.
         by_rows: whether its units are rows.
-        most: the most elements of a piece.
-        within_row: whether the tensor is a row of a larger one; its pieces then get a dimension in front.
+        most: the most elements of a part.
+        within_row: whether the tensor is a row of a larger one. A part with its dimensions is then given another one in
+            front, so that it is a single row.
     """
     by_rows = by_rows and columns[0][0].ndim > 1
     if not by_rows and same_layouts(columns, by_rows=False):
         columns = [[flat(xs[0])] for xs in columns]
-        within_row = False
+        within_row = False  # a part with one dimension is a single unit
     first_column = columns[0][0]
     rows = len(first_column)
     row_numel = first_column.numel() // rows
-    rows_of_piece = max(1, most // row_numel)
-    for begin in range(0, rows, rows_of_piece):
-        end = min(begin + rows_of_piece, rows)
+    rows_of_part = max(1, most // row_numel)
+    for begin in range(0, rows, rows_of_part):
+        end = min(begin + rows_of_part, rows)
         units = slice(first_unit, first_unit + 1)
         if by_rows:
             units = slice(first_unit + begin, first_unit + end)
         if row_numel > most:
             row = [[xs[0][begin]] for xs in columns]
-            yield from _pieces(row, units.start, by_rows=False, most=most, within_row=by_rows or within_row)
+            yield from _parts(row, units.start, by_rows=False, most=most, within_row=by_rows or within_row)
             continue
-        parts = [xs[0][begin:end] for xs in columns]
+        tensors = [xs[0][begin:end] for xs in columns]
         if within_row:
-            parts = [x.unsqueeze(0) for x in parts]
-        yield Piece([[x] for x in parts], units)
+            tensors = [x.unsqueeze(0) for x in tensors]
+        yield Part([[x] for x in tensors], units)

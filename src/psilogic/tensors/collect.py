@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 
     device: torch.device
     dtype: torch.dtype
-    ranks: ProcessGroup | None  # that hold pieces of the tensors; None for whole tensors
+    ranks: ProcessGroup | None  # the processes that hold pieces of the tensors; None for whole tensors
 
 
 class Member(NamedTuple):
@@ -36,13 +36,18 @@ class Member(NamedTuple):
     value: Tensor  # this rank's part of it
     grad: Tensor  # this rank's part of the gradient
     piece: Piece | None  # the position of this part; None for a whole tensor
-    owned: bool  # whether it is updated here; one without a gradient here only takes part in sums
+    owned: bool  # whether it is updated here; a tensor without a gradient here only takes part in sums
 
 
 def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCache]) -> list[Bucket]:
-    """The tensors that have gradients, by merged groups, device, dtype and the ranks that hold pieces of them.
+    """The tensors that take part in a step, by merged groups, device, dtype and the ranks that hold pieces of them.
 
-    Each bucket has one of the caches, by its position; missing ones are added.
+    Those are the tensors with a gradient, and tensors whose pieces have one on another rank.
+
+    Args:
+        optimizer: has the parameters in its groups.
+        sharding: knows which ranks hold pieces of which parameters.
+        caches: the cache of each bucket, by its position; missing ones are added.
 
     Raises:
         RuntimeError: a gradient is sparse, or a parameter is sharded in a way that hides its tensors.
@@ -54,17 +59,17 @@ def collect(optimizer: Optimizer, sharding: Sharding, caches: dict[int, BucketCa
     if dist.is_available() and dist.is_initialized():
         every_param, _ = _params_with_groups(groups)
         layouts = sharding.layouts(every_param)
-    merged = [groups]
+    lists_of_groups = [groups]
     if len(groups) > 1:
-        merged = merge_groups(groups, optimizer.defaults)
+        lists_of_groups = merge_groups(groups, optimizer.defaults)
     buckets: list[Bucket] = []
-    for merged_groups in merged:
+    for merged_groups in lists_of_groups:
         params, group_of_each = _params_with_groups(merged_groups)
-        whole = None
+        single_bucket = None
         if not layouts:
-            whole = _whole_bucket(group_of_each, params, _cache_at(len(buckets), caches))
-        if whole is not None:
-            buckets.append(whole)
+            single_bucket = _single_bucket(group_of_each, params, _cache_at(len(buckets), caches))
+        if single_bucket is not None:
+            buckets.append(single_bucket)
             continue
         for kind, members in _by_kind(group_of_each, params, layouts).items():
             buckets.append(_bucket(kind, members, _cache_at(len(buckets), caches)))
@@ -88,10 +93,10 @@ def _cache_at(position: int, caches: dict[int, BucketCache]) -> BucketCache:
     return caches[position]
 
 
-def _whole_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache) -> Bucket | None:
+def _single_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache) -> Bucket | None:
     """The bucket of all parameters, if all have a gradient that is not sparse, and agree in device and dtype.
 
-    Otherwise None. This is the usual case, and several times as fast as a record for each tensor.
+    Otherwise None. A single bucket is the usual case, and found several times as fast as by `_by_kind`.
     """
     if not params:
         return None
@@ -119,6 +124,11 @@ def _whole_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache)
 
 def _by_kind(groups: list[Group], params: list[Tensor], layouts: dict[int, Layout]) -> dict[Kind, list[Member]]:
     """The tensors that take part in the step, by what the tensors of a bucket have in common.
+
+    Args:
+        groups: the group of each parameter.
+        params: the parameters.
+        layouts: this rank's parts of the parameters of which ranks hold pieces, by the id of the parameter.
 
     Raises:
         RuntimeError: a gradient is sparse.
@@ -172,9 +182,13 @@ def _bucket(kind: Kind, members: list[Member], cache: BucketCache) -> Bucket:
 
 
 def merge_groups(groups: Sequence[Group], names: Iterable[str]) -> list[list[Group]]:
-    """An optimizer's groups by the hyperparameters that they share; those not merged are alone.
+    """Lists of the groups of an optimizer that may share a bucket; a group that is not merged is alone in its list.
 
     Groups are merged where calls for each group cost more than elements: on the host, and where Triton updates them.
+
+    Args:
+        groups: the groups.
+        names: the names of all options.
     """
     if traced():
         return [[group] for group in groups]
@@ -182,7 +196,7 @@ def merge_groups(groups: Sequence[Group], names: Iterable[str]) -> list[list[Gro
     shared_values = itemgetter(*shared_names)
     by_key: dict[Any, list[Group]] = {}
     for i, group in enumerate(groups):
-        also_shared = _shared_apart_from_options(group)
+        also_shared = _shared_besides(group)
         key: Any = i  # no other group has this key
         if also_shared is not None:
             key = (*shared_values(group), *also_shared)
@@ -190,8 +204,11 @@ def merge_groups(groups: Sequence[Group], names: Iterable[str]) -> list[list[Gro
     return list(by_key.values())
 
 
-def _shared_apart_from_options(group: Group) -> tuple[Any, ...] | None:
-    """What groups that are merged with this one share apart from options; None if no group is merged with it."""
+def _shared_besides(group: Group) -> tuple[Any, ...] | None:
+    """What groups that are merged with this one share besides the options that are vectors nowhere.
+
+    Nothing on the host; `betas` and `eps` where Triton updates them; None if no group is merged with this one.
+    """
     params = group["params"]
     if not params:
         return None
@@ -203,6 +220,7 @@ def _shared_apart_from_options(group: Group) -> tuple[Any, ...] | None:
         return ()
     if not params[0].is_cuda or tensor_numbers or group["chaos_scope"] != "tensor":
         return None
-    if group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest":
-        return None  # foreach updates it
+    is_of_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
+    if is_of_foreach:
+        return None
     return (*group["betas"], group["eps"])
