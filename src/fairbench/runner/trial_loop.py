@@ -47,7 +47,10 @@ class KnownRecords:
         return self._known[spec.id]
 
     def _first_read(self, spec: TrialSpec) -> Record | None:
-        """The record on disk when this run first asks for it; None also for the failure of an earlier run."""
+        """The record on disk when this run first asks for it.
+
+        None without one, and for a failure of an earlier run, which is remembered as such.
+        """
         stamp = self._store.stamp(spec.id)
         record = self.read_now(spec)
         if record and record.status == "failed" and not record.is_damaged:
@@ -84,10 +87,15 @@ class KnownRecords:
 
 
 class TrialLoop:
-    """Runs the trials of a study until no record is missing. Drivers communicate only through the records.
+    """Runs the trials of a study until no record is missing. Drivers communicate only through records and claims.
 
-    If `timing` is True, the steps of the optimizers are timed after all other trials. If `fail_fast` is True, the first
-    failed trial ends the run. `seeds_of` are the final seeds of some optimizers, as `RunOptions` has them.
+    Args:
+        study: the study.
+        store: the records of the study on disk.
+        observer: is told what happens.
+        timing: whether the steps of the optimizers are timed after all other trials.
+        fail_fast: whether the first failed trial ends the run.
+        seeds_of: the number of final seeds of some optimizers, in place of the number that the study needs.
     """
 
     def __init__(
@@ -106,8 +114,8 @@ class TrialLoop:
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that this driver could not claim
         self._due: list[TrialSpec] = []  # the trials in _elsewhere that this driver tries to claim again now
-        self._last_look = float("-inf")
-        self._collected: list[Ended] = []
+        self._last_look = float("-inf")  # when _due was last filled, by the monotonic clock
+        self._collected: list[Ended] = []  # the trials that have ended or paused, and are not noted yet
         self._is_waiting = False
         self._fail_fast = fail_fast
         self._failed = ""  # label of the first failed trial
@@ -116,7 +124,7 @@ class TrialLoop:
         self._queue = TrialQueue(study, self.records, timing, self._seeds_needed)
 
     def _seeds_needed(self) -> SeedsNeeded:
-        """The number of final seeds of each arm."""
+        """The number of final seeds of each arm: what the user gives for its optimizer, or what the study needs."""
         seeds = dict(seeds_needed(self.study, self.records))
         for arena, optimizer in seeds:
             if optimizer in self._seeds_of:
@@ -133,7 +141,14 @@ class TrialLoop:
     ) -> None:
         """Run trials until none is missing. Each record is on disk before the next trial is planned.
 
-        If the user or a signal stops the run, running trials are paused and the records of ended trials are written.
+        If the user or a signal stops the run, or a failed trial does, running trials are paused and the records of
+        ended trials are written.
+
+        Args:
+            claims: the claims of this driver on trials.
+            executor: runs the trials.
+            limits: the longest seconds of a trial in each arena.
+            changes_of_slot: what a trial needs changed in the slot in which it runs.
         """
         try:
             while True:
@@ -168,11 +183,14 @@ class TrialLoop:
         return spec.label(self.study.suite.sweep.extra)
 
     def _claim(self, claims: Claims) -> TrialSpec | None:
-        """Claim a trial that has no record yet, and return it; None if there is no such trial now."""
+        """Claim a trial that has no record yet, and return it; None if there is no such trial now.
+
+        Trials that another driver has claimed are remembered, and those that it has completed are noted as ended.
+        """
         while spec := self._next():
             # One driver runs all timing trials, so that they never overlap.
-            claim = "timing" if spec.stage == "timing" else spec.id
-            if not claims.take(claim):
+            claimed_name = "timing" if spec.stage == "timing" else spec.id
+            if not claims.take(claimed_name):
                 self._elsewhere[spec.id] = spec
                 continue
             self._elsewhere.pop(spec.id, None)
@@ -191,7 +209,10 @@ class TrialLoop:
         return spec
 
     def _next_elsewhere(self) -> TrialSpec | None:
-        """A trial that another driver has claimed: that driver may have died. None until the next check is due."""
+        """A trial that another driver had claimed, and that may be free now: that driver may have died.
+
+        None without one, and until it is time to try all of them again.
+        """
         if not self._due:
             pause = max(CHECK_SECONDS, CHECK_SECONDS_EACH * len(self._elsewhere))
             if time.monotonic() - self._last_look < pause:
@@ -201,7 +222,10 @@ class TrialLoop:
         return self._due.pop() if self._due else None
 
     def _wait(self, executor: Executor) -> None:
-        """Wait until trials end, at most COLLECT_SECONDS, and collect them. Their records are not written yet."""
+        """Wait until trials end, at most COLLECT_SECONDS, and collect them. Their records are not written yet.
+
+        While only other drivers run trials, wait CHECK_SECONDS for them, and say so the first time.
+        """
         if self._running:
             self._is_waiting = False
             self._collected += executor.collect(COLLECT_SECONDS)
@@ -213,7 +237,7 @@ class TrialLoop:
         self._observer.beat()
 
     def _keep(self, claims: Claims) -> None:
-        """Write the records of the collected trials, and give up the claims on paused ones."""
+        """Write the records of the collected trials, and give up the claims on paused ones, but not that on timing."""
         while self._collected:
             ended = self._collected[0]
             spec = self._running[ended.id]
@@ -228,7 +252,7 @@ class TrialLoop:
             del self._running[spec.id]
 
     def _keep_record(self, claims: Claims, spec: TrialSpec, record: WholeRecord) -> None:
-        """Write the record of an ended trial, and tell the queue and the observers."""
+        """Write the record of an ended trial, and tell the queue and the observer. The first failure is remembered."""
         is_first = self._write(spec, record)
         if not is_first:  # another driver has completed the same trial: its record counts
             record = self.records.whole(spec) or record
@@ -240,13 +264,16 @@ class TrialLoop:
     def _write(self, spec: TrialSpec, record: WholeRecord) -> bool:
         """Write a record with the digest of its plan and the time. Returns False if the trial has a record already.
 
-        Both show later whether the history in the directory is the true one.
+        The digest and the time show later whether the history in the directory is the true one.
         """
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         return self._store.write(spec, replace(record, plan=self._plan, written=now))
 
     def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
-        """Note that a claimed trial has a record. The claim on timing is kept for the next timing trial."""
+        """Note that a claimed trial has a record. The claim on timing is kept for the next timing trial.
+
+        After the last final trial of an arena the observer is told its first verdicts, if others are still to come.
+        """
         if spec.stage != "timing":
             claims.complete(spec.id)
         self.records.add(record)
@@ -255,9 +282,9 @@ class TrialLoop:
             self._observer.say(first_verdicts(self.study, self.records, spec.arena.name))
 
     def _pause(self, executor: Executor) -> None:
-        """Pause the running trials, and write the records of trials that have ended.
+        """Pause the running trials, write the records of those that have ended, and say what can be continued.
 
-        Claims end with their `with` block.
+        The caller gives up the claims at the end of their `with` block.
         """
         self._collected += executor.pause()
         for ended in self._collected:

@@ -68,8 +68,7 @@ class Columns:
         used = _columns_with_roles(roles)
         columns_of_roles: Roles = {}
         for column in self.sheet.columns:
-            is_aside = is_incidental(column) and not has_no_name(column)
-            if column in used or is_aside or plain_name(column) in RUNS:
+            if column in used or _is_called_incidental(column) or plain_name(column) in RUNS:
                 continue
             role = self._role_of_texts(column)
             if role and role not in roles and role not in self.given:
@@ -81,7 +80,10 @@ class Columns:
         return {role: columns[0] for role, columns in columns_of_roles.items()}
 
     def _role_of_texts(self, column: str) -> str:
-        """The role that the texts of a column tell; empty without one."""
+        """The role that the texts of a column tell; empty without one.
+
+        The place in a list of JSON is the step, unless the user says what the order of the rows is.
+        """
         if column == STEP_IN_LIST:
             return "" if self.row_role else "step"
         texts = self.sheet.column(column)
@@ -160,10 +162,14 @@ def _columns_with_roles(roles: Roles) -> set[str]:
     return {column for columns in roles.values() for column in columns}
 
 
-def _given_roles(sheet: Sheet, columns: Mapping[str, str]) -> Roles:
-    """The columns of the roles that the user gives. A role or a column that is unknown is an error."""
+def _given_roles(sheet: Sheet, given: Mapping[str, str]) -> Roles:
+    """The columns of the roles that the user gives, without the roles that have a word in place of a column.
+
+    Raises:
+        UsageError: a role or a column is unknown.
+    """
     roles: Roles = {}
-    for role, text in columns.items():
+    for role, text in given.items():
         if role not in ROLES:
             raise unknown("role of a column", role, ROLES)
         names = [text] if text in sheet.columns else text.split("+")
@@ -181,7 +187,10 @@ def _given_roles(sheet: Sheet, columns: Mapping[str, str]) -> Roles:
 def _recognized(sheet: Sheet, role: str, roles: Roles) -> str | None:
     """The column that has a role by its name, among the columns without another role; None without one.
 
-    Several columns may have such a name only if they are equal in all rows. Then the first one is taken.
+    Of several columns with such a name, which must be equal in all rows, it is the first.
+
+    Raises:
+        UsageError: several columns with such a name differ.
     """
     used = _columns_with_roles(roles)
     free = [column for column in sheet.columns if column not in used]
@@ -204,8 +213,13 @@ def _is_called(column: str, name: str) -> bool:
     return name in (plain_name(column), plain_name(last_part))
 
 
+def _is_called_incidental(column: str) -> bool:
+    """Whether the name of a column says that it has a cost, or what identifies a run; a missing name says nothing."""
+    return is_incidental(column) and not has_no_name(column)
+
+
 def _has_whole_numbers(sheet: Sheet, column: str) -> bool:
-    """Whether all cells of a column are whole numbers."""
+    """Whether all cells of a column, but for those of summaries, are whole numbers."""
     texts = [text for text in sheet.column(column) if not is_summary(text)]
     return all(map(str.isdigit, texts))
 
@@ -220,10 +234,10 @@ def _differ(sheet: Sheet, columns: Sequence[str]) -> bool:
 
 
 def has_numbers(sheet: Sheet, column: str) -> bool:
-    """Whether a column is taken as numbers.
+    """Whether a column is taken as numbers: half or more of its cells are, apart from words for a lost run.
 
-    Some of its cells may be wrong: half of them, or more in a column with the name of a metric. Their error names them
-    later.
+    A column named as a metric needs only one number, or no other text; one with a name in VALUES needs none. The error
+    for the other cells names them later.
     """
     filled = [text for text in sheet.column(column) if not is_lost(text)]
     numbers = sum(is_number(text) for text in filled)
@@ -238,7 +252,7 @@ def which_column(sheet: Sheet, role: str, ways: str = "") -> UsageError:
     """The error for a role that no column has.
 
     Args:
-        ways: ways out for the user in words; empty for the option alone.
+        ways: what the user can do, in words; empty for the option --columns alone.
     """
     known = ", ".join(sheet.columns)
     ways = ways or f"Give --columns {role}=NAME"
@@ -250,8 +264,8 @@ def which_optimizer(columns: Columns) -> UsageError:
     candidates = []
     for column in columns.without_role:
         has_words = not has_numbers(columns.sheet, column)
-        is_aside = is_incidental(column) and not has_no_name(column)
-        if has_words and not is_aside and len(set(columns.sheet.column(column))) > 1:
+        is_constant = len(set(columns.sheet.column(column))) <= 1
+        if has_words and not is_constant and not _is_called_incidental(column):
             candidates.append(f'optimizer="{column}"')
     if candidates:
         ways = f"Give --columns {' or '.join(candidates)}, or a table with a column for each optimizer"

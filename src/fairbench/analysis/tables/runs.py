@@ -23,7 +23,8 @@ ADDED = "its "
 """How the name of a column begins that is added to a table."""
 PLACE = f"{ADDED}place"
 """The name of the column that is added for the place of a row among those of its run."""
-Names = tuple[str, ...]
+Texts = tuple[str, ...]
+"""The texts of a row in some columns."""
 
 
 def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str) -> None:
@@ -35,36 +36,36 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
     """
     arm_columns = [*roles.get("optimizer", ()), *roles.get("arena", ()), *roles.get("metric", ())]
     run_columns = [*arm_columns, *roles.get("seed", ())]
-    has_runs = "seed" in roles or "step" in roles
-    if has_runs or any(role in roles for role in ("std", "sem", "n")):
+    has_seeds_or_steps = "seed" in roles or "step" in roles
+    if has_seeds_or_steps or any(role in roles for role in ("std", "sem", "n")):
         _check_repeats(sheet, roles, columns, run_columns)
     if "step" in roles and "seed" not in roles:
         return  # each arm is one run, in which settings may change from step to step
-    arms = grouped((_names(row, arm_columns), row) for row in sheet.rows)
+    arms = grouped((_texts_in(row, arm_columns), row) for row in sheet.rows)
     for column in columns:
         if not _varies(sheet, column, arms, run_columns):
             continue
         texts = [[row.cells[column] for row in rows] for rows in arms.values()]
-        if _is_unexplained(sheet, column, texts, has_runs=has_runs):
+        if _is_unexplained(sheet, column, texts, has_seeds_or_steps=has_seeds_or_steps):
             raise _difference_error(sheet, roles, [column], are_repeats=False)
-    if not has_runs and not row_role:
+    if not has_seeds_or_steps and not row_role:
         _check_order(sheet, roles, arms)
 
 
-def _is_unexplained(sheet: Sheet, column: str, texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
+def _is_unexplained(sheet: Sheet, column: str, texts: Sequence[Sequence[str]], *, has_seeds_or_steps: bool) -> bool:
     """Whether a column in which the runs of an arm differ may be a setting, rather than a result or a name.
 
     Args:
         texts: the texts of the column in each arm.
-        has_runs: whether the roles tell the runs of an arm apart.
+        has_seeds_or_steps: whether a column of seeds or steps tells the runs of an arm, or the rows of its run, apart.
     """
     if is_varied(column) or column.startswith(LEVEL):
         return True
     if is_incidental(column) or is_metric(column):
         return False
     if has_numbers(sheet, column):
-        return not has_runs and _is_crossed(texts)
-    return _are_variants(texts, has_runs=has_runs)
+        return not has_seeds_or_steps and _is_crossed(texts)
+    return _are_variants(texts, has_seeds_or_steps=has_seeds_or_steps)
 
 
 def _check_repeats(sheet: Sheet, roles: Roles, columns: Sequence[str], run_columns: Sequence[str]) -> None:
@@ -78,13 +79,14 @@ def _check_repeats(sheet: Sheet, roles: Roles, columns: Sequence[str], run_colum
     if "step" in roles:
         values = roles.get("value", roles.get("mean", ()))
         # trackers log other metrics at the same step
-        rows = [row for row in rows if any(_names(row, values))]
+        rows = [row for row in rows if any(_texts_in(row, values))]
     point_columns = [*run_columns, *roles.get("step", ())]
-    points = grouped((_names(row, point_columns), row) for row in rows)
-    telling: list[str] = []
+    points = grouped((_texts_in(row, point_columns), row) for row in rows)
+    telling: list[str] = []  # columns that tell rows of the same point apart
     for column in _by_likelihood(sheet, [*columns, *roles.get("ignore", ())]):
         if all(len(repeated) == 1 for repeated in points.values()):
             break
+        # a point is a run, or a step of a run, with the texts of the columns in `telling`
         finer = grouped(((*point, row.cells[column]), row) for point, found in points.items() for row in found)
         if len(finer) > len(points):
             telling.append(column)
@@ -98,31 +100,34 @@ def _by_likelihood(sheet: Sheet, columns: Sequence[str]) -> list[str]:
 
     Settings come first, then words, numbers that repeat, and what identifies a run.
     """
-    ranks: dict[str, int] = {}
+    settings: list[str] = []
+    words: list[str] = []
+    repeating_numbers: list[str] = []
+    incidental: list[str] = []
     for column in columns:
         texts = sheet.column(column)
         is_result = is_metric(column) or 2 * len(set(texts)) > len(texts)
         if is_varied(column) or column.startswith(LEVEL):
-            ranks[column] = 0
+            settings.append(column)
         elif is_incidental(column):
-            ranks[column] = 3
+            incidental.append(column)
         elif not has_numbers(sheet, column):
-            ranks[column] = 1
+            words.append(column)
         elif not is_result:
-            ranks[column] = 2
-    return sorted(ranks, key=lambda column: ranks[column])
+            repeating_numbers.append(column)
+    return [*settings, *words, *repeating_numbers, *incidental]
 
 
-def _names(row: Row, columns: Sequence[str]) -> Names:
-    """The texts of some columns."""
+def _texts_in(row: Row, columns: Sequence[str]) -> Texts:
+    """The texts of a row in some columns; empty for a column that it lacks."""
     return tuple(row.cells.get(column, "") for column in columns)
 
 
-def _varies(sheet: Sheet, column: str, arms: Mapping[Names, Sequence[Row]], run_columns: Sequence[str]) -> bool:
+def _varies(sheet: Sheet, column: str, arms: Mapping[Texts, Sequence[Row]], run_columns: Sequence[str]) -> bool:
     """Whether the runs of an arm differ in a column. A setting that changes during a run does not count."""
     if not any(len({row.cells[column] for row in rows}) > 1 for rows in arms.values()):
         return False
-    runs = grouped((_names(row, run_columns), row.cells[column]) for row in sheet.rows)
+    runs = grouped((_texts_in(row, run_columns), row.cells[column]) for row in sheet.rows)
     are_single_rows = len(runs) == len(arms)
     return are_single_rows or all(len(set(texts)) == 1 for texts in runs.values())
 
@@ -138,7 +143,7 @@ def _is_crossed(texts: Sequence[Sequence[str]]) -> bool:
     return len(texts) > 1 and len(different_sets) == 1
 
 
-def _are_variants(texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
+def _are_variants(texts: Sequence[Sequence[str]], *, has_seeds_or_steps: bool) -> bool:
     """Whether the words of a column may tell variants of the arms apart, as those of a schedule do.
 
     Texts of JSON, and words that no other row of the arm has, name or describe single runs. Without seeds, all words of
@@ -147,7 +152,7 @@ def _are_variants(texts: Sequence[Sequence[str]], *, has_runs: bool) -> bool:
     words = [text for arm_texts in texts for text in arm_texts if text]
     if all(text.startswith(("{", "[")) for text in words):
         return False
-    if has_runs:
+    if has_seeds_or_steps:
         return any(1 < len(set(arm_texts)) < len(arm_texts) for arm_texts in texts)
     is_repeated = len(set(words)) < len(words)
     return is_repeated or len(words) <= 2 * len(texts)
@@ -174,15 +179,21 @@ def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are
 
 
 def _may_be_seeds(sheet: Sheet, columns: Sequence[str]) -> bool:
-    """Whether the texts of the only column that differs are seeds, and no setting."""
-    (column,) = columns[:1]
+    """Whether only one column differs, and its texts may be seeds rather than a setting."""
+    if len(columns) > 1:
+        return False
+    column = columns[0]
     texts = sheet.column(column)
-    return len(columns) == 1 and not is_varied(column) and are_seeds(texts) and not are_sizes(texts)
+    return not is_varied(column) and are_seeds(texts) and not are_sizes(texts)
 
 
-def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Names, Sequence[Row]]) -> None:
-    """Refuse rows without seeds whose values rise or fall in every arm, as those of a curve do."""
-    (column,) = roles.get("value", roles.get("mean", [""]))[:1]
+def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Texts, Sequence[Row]]) -> None:
+    """Refuse rows without seeds whose values rise or fall in every arm, as those of a curve do.
+
+    So few rows that their order may be chance are not refused.
+    """
+    judged_columns = roles.get("value", roles.get("mean", [""]))
+    column = judged_columns[0]
     series = []
     for rows in arms.values():
         numbers = [_number(row.cells[column]) for row in rows if row.cells.get(column)]
@@ -201,7 +212,7 @@ def _check_order(sheet: Sheet, roles: Roles, arms: Mapping[Names, Sequence[Row]]
 
 
 def _number(text: str) -> float:
-    """A rough number of a cell, which is good enough for the order; 0 for a lost run."""
+    """A rough number of a cell, which is good enough for the order; 0 for a lost run, or for two numbers in a cell."""
     if is_lost(text) or not is_number(text):
         return 0.0
     digits = text.replace(",", ".").strip("%$ ")
@@ -228,10 +239,10 @@ def _trend(values: Sequence[float]) -> float:
 def with_rows_as_steps(sheet: Sheet, roles: Roles) -> tuple[Sheet, Roles]:
     """The table with the place of each row among those of its run as its step."""
     run_columns = [column for role in ("optimizer", "arena", "metric", "seed") for column in roles.get(role, ())]
-    places: dict[Names, int] = {}
+    places: dict[Texts, int] = {}
     rows = []
     for row in sheet.rows:
-        names = _names(row, run_columns)
+        names = _texts_in(row, run_columns)
         places[names] = places.get(names, 0) + 1
         rows.append(replace(row, cells={**row.cells, PLACE: str(places[names])}))
     return replace(sheet, rows=rows), {**roles, "step": [PLACE]}

@@ -198,12 +198,16 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
     Args:
         roles: the roles of the other columns.
         metric: the metric that the user asks for, or empty.
+
+    Raises:
+        UsageError: it is not clear which metric is judged, or no cell has a value.
     """
     judged = dict(table.columns)
     if "metric" not in roles:
-        metrics = dict.fromkeys(value.metric or "value" for value in judged.values())
-        metric = chosen_metric(sheet.name, metric, list(metrics))
-        judged = {column: value for column, value in judged.items() if (value.metric or "value") == metric}
+        # the names of the columns tell the metrics, not the rows
+        metric_of = {column: value.metric or "value" for column, value in judged.items()}
+        metric = chosen_metric(sheet.name, metric, list(dict.fromkeys(metric_of.values())))
+        judged = {column: value for column, value in judged.items() if metric_of[column] == metric}
     statistics = list(dict.fromkeys(value.statistic for value in judged.values()))
     labels = list(dict.fromkeys(value.label for value in judged.values()))
     has_arrows = any(value.better for value in judged.values())
@@ -212,7 +216,7 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
     for row in sheet.rows:
         for label in labels:
             cells = _cells_of(row, label, judged)
-            if not any(cells.get(statistic) for statistic in statistics):
+            if not any(cells[statistic] for statistic in statistics):
                 empty_cells += 1
                 continue
             text_of_role = {**cells, table.role: label}
