@@ -1,9 +1,11 @@
-"""The decisions of a step by one kernel for each bucket, or two if units are rows: the host reads nothing.
+"""The decisions of a step by one kernel for each bucket, or two kernels: the host reads nothing.
 
 On a GPU the launches of about thirty small operations of `gradients.process` and `decision.equations` would cost more
-than the update. A step is three launches for each bucket, one more with global clipping, one more if units are rows.
+than the update. A step is three launches for each bucket: sums, decision and update. Global clipping takes one more.
+The processing of units takes one more if units are rows or gradients are centralized.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,10 +22,24 @@ from psilogic.gradients import total_squares
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
 from psilogic.tensors.device_tables import host
 from psilogic.tensors.memory import Sizes
-from psilogic.tensors.scalars import CLOCKS
+from psilogic.tensors.scalars import CLOCKS, ScalarKind
 
-OUTPUTS = 12
-"""Rows that the kernel writes, one for each name that `_decision` unpacks."""
+
+class Outputs(NamedTuple):
+    """The rows that `decide_kernel` writes, in its order, each of shape (N,). `Step` and `Decision` explain them."""
+
+    t: Tensor
+    decay: Tensor
+    quantum_rate: Tensor
+    gn: Tensor
+    fast: Tensor
+    slow: Tensor
+    reference: Tensor
+    ratio: Tensor
+    chaos: Tensor
+    gate: Tensor  # 1 where the tensor spikes, otherwise 0
+    warmup: Tensor
+    cancellation: Tensor
 
 
 class Factors(NamedTuple):
@@ -36,35 +52,42 @@ class Factors(NamedTuple):
 class Units(NamedTuple):
     """The processing of the units of a bucket.
 
-    A unit is a row or a whole tensor. A tile is a group of rows that one program processes. There are no tiles if every
-    tensor is a single unit.
+    A unit is a row or a whole tensor. A tile is a group of units of one tensor that one program of `processing_kernel`
+    processes. There are no tiles if every tensor is a single unit and gradients are not centralized: `decide_kernel`
+    then processes the units too.
     """
 
     mean: Tensor | None  # shape (U,); None for 0
-    scale: Tensor | None  # shape (U,); None for 1; filled by `decide_kernel` if every tensor is a single unit
+    scale: Tensor | None  # shape (U,); None for 1; filled by `decide_kernel` if there are no tiles
     squares: Tensor | None = None  # ||g||^2 of each tile after centralizing and scaling; None without tiles
     tiles: Tensor | None = None  # for each tensor the index of its first tile and its number of tiles
 
 
 def admits(work: BucketStep) -> bool:
-    """Whether the kernel can decide for a bucket that Triton updates.
+    """Whether the kernel can decide for a bucket that Triton updates. It can if:
 
-    It can if all tensors of the bucket are updated here, and each decision needs only its own tensor.
+    * this process updates all tensors of the bucket, and no other process holds a piece of them;
+    * the decision about a tensor needs only this tensor, and the processing of a unit only the sums over this unit;
+    * all clocks have one dtype, all of the detector's memory has one dtype, and both are on the bucket's device.
     """
     bucket = work.bucket
     is_split = work.owned is not bucket or bucket.ranks is not None
     if is_split or bucket.group["chaos_scope"] != "tensor":
         return False
-    if not bucket.by_unit:  # AGC of whole tensors after centralization needs the centralized elements
+    # With centralization units are rows, and AGC (adaptive gradient clipping) by tensors needs the sums over all rows.
+    if not bucket.by_unit:
         return False
-    kinds = set(work.scalar_kinds[: len(CLOCKS)]), set(work.scalar_kinds[len(CLOCKS) :])
-    for kinds_of_some in kinds:  # the kernel takes one dtype of clocks, and one of the memory
-        if len(kinds_of_some) != 1:
-            return False
-        kind = kinds_of_some.pop()
-        if kind is None or kind.device != bucket.device:
-            return False
-    return True
+    clocks = work.scalar_kinds[: len(CLOCKS)]
+    memory = work.scalar_kinds[len(CLOCKS) :]
+    return _are_of_one_kind(clocks, bucket.device) and _are_of_one_kind(memory, bucket.device)
+
+
+def _are_of_one_kind(kinds: Sequence[ScalarKind | None], device: torch.device) -> bool:
+    """Whether scalars of these kinds all have one dtype and are on the device; a kind is None where states differ."""
+    if len(set(kinds)) != 1:
+        return False
+    kind = kinds[0]
+    return kind is not None and kind.device == device
 
 
 def decide(works: list[BucketStep], inputs: StepInputs) -> None:
@@ -93,23 +116,28 @@ class Deciding:
     def __init__(self, work: BucketStep, factors: Factors) -> None:
         sums: UnitSums = work.sums
         self.units, self._processing = _processing_of_units(work, factors)
-        self._out = sums.parts.new_empty(OUTPUTS, len(sums.sizes.numels))
-        self._launch = _decision_launch(work, self.units, self._out)
-        self.read_numbers(work)
+        out = sums.parts.new_empty(len(Outputs._fields), len(sums.sizes.numels))
+        self._outputs = Outputs(*out)
+        self._launch = _decision_launch(work, self.units, out)
+        self.take_hyperparameters(work)
 
-    def read_numbers(self, work: BucketStep) -> None:
-        """Take the numbers of the groups, which differ from those before."""
+    def take_hyperparameters(self, work: BucketStep) -> None:
+        """Take the hyperparameters of the bucket, which have changed, and make the step from them."""
+        bucket = work.bucket
+        self.reading = bucket.reading  # which reading of the hyperparameters was taken
+        lr = bucket.hyperparameters(wide=False)["lr"]
+        self._take_numbers(work, lr)
+        quantum_rate = self._outputs.quantum_rate if bucket.group["quantum_decay"] > 0 else None
+        self.step = step_of({**bucket.group, "lr": lr}, self._outputs.t, self._outputs.decay, quantum_rate)
+
+    def _take_numbers(self, work: BucketStep, lr: Any) -> None:
+        """Give the kernel its numbers: as arguments, or from memory on the device."""
         sums: UnitSums = work.sums
-        group = work.bucket.group
-        self.reading = work.bucket.reading
         table = work.bucket.numbers
-        lr = work.bucket.hyperparameters(wide=False)["lr"]
-        lr_pointer, number = pointer_or_number(lr)
-        numbers = _numbers(group, number, is_table=table is not None)
+        lr_pointer, lr_number = pointer_or_number(lr)
+        numbers = _numbers(work.bucket.group, lr_number, from_table=table is not None)
         self._launch.take([sums.parts.shape[1], sums.sizes.unit_count, *numbers])
         self._launch.point(lr_pointer=lr_pointer, table=table)
-        quantum_rate = self._out[2] if group["quantum_decay"] > 0 else None
-        self.step = step_of({**group, "lr": lr}, self._out[0], self._out[1], quantum_rate)
 
     def launch(self, factors: Factors, found_inf: Tensor | None) -> None:
         """Decide."""
@@ -121,27 +149,28 @@ class Deciding:
 
     def decision(self, group: dict[str, Any]) -> Decision:
         """What was decided."""
-        _, decay, quantum_rate, gn, fast, slow, reference, ratio, chaos, gate, warmup, cancellation = self._out
+        outputs = self._outputs
+        reference = outputs.reference if group["chaos_signal"] == "relative" else None
         return Decision(
-            gn=gn,
-            memory=DetectorState(fast, slow, reference if group["chaos_signal"] == "relative" else None),
-            ratio=ratio,
-            chaos=chaos,
-            gate=gate > 0,
-            warmup=warmup,
-            cancellation=cancellation,
-            decay=decay,
-            quantum_rate=quantum_rate if group["quantum_decay"] > 0 else None,
+            gn=outputs.gn,
+            memory=DetectorState(outputs.fast, outputs.slow, reference),
+            ratio=outputs.ratio,
+            chaos=outputs.chaos,
+            gate=outputs.gate > 0,
+            warmup=outputs.warmup,
+            cancellation=outputs.cancellation,
+            decay=outputs.decay,
+            quantum_rate=outputs.quantum_rate if group["quantum_decay"] > 0 else None,
         )
 
 
 def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None, observed: bool) -> None:
     """Decide for the tensors of a bucket from the sums over their units, and update their scalars in place."""
-    if observed:  # who observes may keep the results, which are not overwritten then
+    if observed:  # who observes may keep the results: they get memory of their own
         work.kept.pop("decision", None)
     deciding = work.once("decision", lambda: Deciding(work, factors))
     if deciding.reading != work.bucket.reading:
-        deciding.read_numbers(work)
+        deciding.take_hyperparameters(work)
     deciding.launch(factors, found_inf)
     work.mean = deciding.units.mean
     work.scale = deciding.units.scale
@@ -158,8 +187,14 @@ def _decision_launch(work: BucketStep, units: Units, out: Tensor) -> Launch:
     memory = work.scalar_kinds[len(CLOCKS)]
     assert clock is not None
     assert memory is not None
-    is_relative = group["chaos_signal"] == "relative"
-    switches = (sums.with_params, group["adaptive_tau"], group["maximize"], is_relative)
+    variant = _decision_variant(
+        with_params=sums.with_params,
+        adaptive=group["adaptive_tau"],
+        maximize=group["maximize"],
+        relative=group["chaos_signal"] == "relative",
+        clock=clock.dtype,
+        memory=memory.dtype,
+    )
     addresses = work.scalar_addresses
     (scalars,) = sums.tables.get("scalars", addresses, out.device, lambda: [host(addresses)])
     pointers = {
@@ -177,19 +212,22 @@ def _decision_launch(work: BucketStep, units: Units, out: Tensor) -> Launch:
         "table": None,
     }
     grid = (len(sums.sizes.numels), 1, 1)
-    return Launch(_variant(*switches, clock.dtype, memory.dtype), grid, pointers, [])
+    return Launch(variant, grid, pointers, [])
 
 
 @cache
-def _variant(
+def _decision_variant(
     with_params: bool, adaptive: bool, maximize: bool, relative: bool, clock: torch.dtype, memory: torch.dtype
 ) -> Variant:
     return Variant(decide_kernel, (with_params, adaptive, maximize, relative, DTYPES[clock], DTYPES[memory]))
 
 
-def _numbers(group: dict[str, Any], lr: Any, is_table: bool) -> list[Any]:
-    """The numbers of the kernel in its order; 0 for those that it reads from a table with those of each tensor."""
-    if is_table:
+def _numbers(group: dict[str, Any], lr: Any, from_table: bool) -> list[Any]:
+    """The numbers that `decide_kernel` takes, in its order.
+
+    With `from_table` it reads the ones in which tensors may differ from its table, and each of them is 0 here.
+    """
+    if from_table:
         differing = [0.0] * 6
     else:
         tau = group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"]
@@ -206,7 +244,7 @@ def _numbers(group: dict[str, Any], lr: Any, is_table: bool) -> list[Any]:
 
 
 def _max_norm(group: dict[str, Any]) -> float:
-    """The largest norm of all gradients; 0 without clipping, and for a norm of 0."""
+    """The norm to which all gradients together are clipped; 0 without clipping, where the kernels do not use it."""
     max_norm: float = group["max_grad_norm"] or 0.0
     return max_norm
 
@@ -216,13 +254,16 @@ def _processing_of_units(work: BucketStep, factors: Factors) -> tuple[Units, Lau
     group = work.bucket.group
     sums: UnitSums = work.sums
     sizes = sums.sizes
+    is_clipped_by_unit = sums.with_params  # by AGC, which compares with the norms of the parameters
+    is_centralized = sums.with_sums
+    units_are_rows = sizes.have_units
     has_factor = factors.total is not None or factors.grad_scale is not None
     scale = None
-    if sums.with_params or group["maximize"] or has_factor:
+    if is_clipped_by_unit or has_factor or group["maximize"]:
         scale = sums.parts.new_empty(sizes.unit_count)
-    if not sums.with_sums and not sizes.have_units:
+    if not units_are_rows and not is_centralized:
         return Units(mean=None, scale=scale), None  # `decide_kernel` fills the scale
-    mean = sums.parts.new_empty(sizes.unit_count) if sums.with_sums else None
+    mean = sums.parts.new_empty(sizes.unit_count) if is_centralized else None
     tiles, tensor_of_tile = sums.tables.get("tiles", sizes, sums.parts.device, lambda: _tiles(sizes))
     programs = len(tensor_of_tile)
     squares = sums.parts.new_empty(programs)
@@ -238,12 +279,12 @@ def _processing_of_units(work: BucketStep, factors: Factors) -> tuple[Units, Lau
         "grad_scale": None,
     }
     numbers = [sums.parts.shape[1], sizes.unit_count, group["agc_clip"], _max_norm(group)]
-    variant = _processing_of(sums.with_params, group["maximize"])
+    variant = _processing_variant(sums.with_params, group["maximize"])
     return Units(mean, scale, squares, tiles), Launch(variant, (programs, 1, 1), pointers, numbers)
 
 
 @cache
-def _processing_of(with_params: bool, maximize: bool) -> Variant:
+def _processing_variant(with_params: bool, maximize: bool) -> Variant:
     return Variant(processing_kernel, (with_params, maximize))
 
 

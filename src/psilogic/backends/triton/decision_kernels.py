@@ -174,7 +174,7 @@ def processing_kernel(
     agc_clip: tl.float64, max_norm: tl.float64,
     WITH_PARAMS: tl.constexpr, MAXIMIZE: tl.constexpr,
 ):  # fmt: skip
-    """The processing of a tile of rows of one tensor, and their ||g||^2 after it."""
+    """The processing of a tile of units of one tensor, and their ||g||^2 after it."""
     program = tl.program_id(0)
     i = tl.load(tensors + program)
     tile = program - tl.load(tiles + 2 * i)
@@ -206,7 +206,7 @@ def decide_kernel(
     WITH_PARAMS: tl.constexpr, ADAPTIVE: tl.constexpr, MAXIMIZE: tl.constexpr, RELATIVE: tl.constexpr,
     CLOCK: tl.constexpr, MEMORY: tl.constexpr,
 ):  # fmt: skip
-    """The decision for one tensor (see `decide`); if units are rows, from the squares of `processing_kernel`.
+    """The decision for one tensor (see `decide`), from the squares of `processing_kernel` if it was launched.
 
     The table of scalars has the addresses of each tensor's clocks, of dtype CLOCK, and of its memory, of dtype MEMORY.
     """
