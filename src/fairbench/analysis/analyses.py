@@ -51,25 +51,29 @@ class Analyses:
         return self.results.study.suite
 
     @cached_property
-    def comparisons(self) -> Sequence[Comparison]:
-        """The verdict table, in the order of the suite. The field `declared` has the verdict by the declared plan."""
-        comparisons = self._interim.comparisons
-        if self.history.declared is None:
-            return comparisons
-        declared = {c.pair: c.verdict for c in self.first_comparisons}
-        return [replace(c, declared=declared.get(c.pair, NOT_DECLARED)) for c in comparisons]
-
-    @cached_property
-    def first_comparisons(self) -> Sequence[Comparison]:
+    def declared_comparisons(self) -> Sequence[Comparison]:
         """The verdict table by the plan that was declared before the first final trial; without one, by the last plan.
 
         Its field `declared` is empty.
         """
         last = self.history.plans[-1]
-        first = self.history.declared or last
-        if first is last:  # its verdicts are known already
+        declared = self.history.declared or last
+        if declared is last:  # its verdicts are known already
             return self._interim.comparisons
-        return judge_interim_analyses(first.study, self.lookup).comparisons
+        return judge_interim_analyses(declared.study, self.lookup).comparisons
+
+    @cached_property
+    def comparisons(self) -> Sequence[Comparison]:
+        """The verdict table by the last plan, in the order of the suite.
+
+        If a plan was declared before the first final trial, the field `declared` has the verdict by that plan.
+        Otherwise the field is empty.
+        """
+        comparisons = self._interim.comparisons
+        if self.history.declared is None:
+            return comparisons
+        declared_verdicts = {c.pair: c.verdict for c in self.declared_comparisons}
+        return [replace(c, declared=declared_verdicts.get(c.pair, NOT_DECLARED)) for c in comparisons]
 
     def title(self, c: Comparison) -> str:
         """The name of a comparison in words."""

@@ -63,7 +63,7 @@ def _verdicts_by_declared_plan(case: Analyses) -> str:
         elif c.declared != c.verdict:
             differing.append(f"{case.title(c)} {c.declared} (now {c.verdict})")
     compared = {c.pair for c in case.comparisons}
-    for c in case.first_comparisons:
+    for c in case.declared_comparisons:
         if c.pair not in compared:
             pair = f"{c.arena}, {c.optimizer} against {c.baseline}"
             differing.append(f"{pair} {c.verdict} (no longer compared)")
