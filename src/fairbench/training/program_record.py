@@ -27,7 +27,7 @@ FINGERPRINTS = "fingerprints-*.json"
 class Fingerprints(msgspec.Struct, frozen=True):
     """The facts of a trial that a program has shown by `fairbench.trial`; empty if it does not use that module.
 
-    `fairbench.trial.fingerprints` collects them.
+    `fairbench.trial.fingerprints` collects these facts.
     """
 
     initial_weights: str = ""
@@ -39,18 +39,27 @@ class Fingerprints(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, folder: Path) -> "Fingerprints":
-        """The fingerprints of a trial: those of the first rank, with a hash of the batches of all ranks."""
-        files = sorted(folder.glob(FINGERPRINTS), key=lambda file: int(file.stem.partition("-")[2]))
+        """The fingerprints of a trial: those of the first rank, with a hash of the batches of all ranks.
+
+        The hash is empty if a rank has shown no batches.
+        """
+        files = sorted(folder.glob(FINGERPRINTS), key=_rank)
         ranks = [msgspec.json.decode(file.read_bytes(), type=cls) for file in files]
         if not ranks:
             return cls()
         if len(ranks) == 1:
             return ranks[0]
         batches = [rank.batches for rank in ranks]
-        joined = ""
+        hash_of_all = ""
         if all(batches):
-            joined = hashlib.sha256(" ".join(batches).encode()).hexdigest()
-        return msgspec.structs.replace(ranks[0], batches=joined)
+            hash_of_all = hashlib.sha256(" ".join(batches).encode()).hexdigest()
+        return msgspec.structs.replace(ranks[0], batches=hash_of_all)
+
+
+def _rank(file: Path) -> int:
+    """The rank in the name of a file with fingerprints."""
+    _, _, rank = file.stem.partition("-")
+    return int(rank)
 
 
 def program_record(
@@ -77,28 +86,30 @@ def program_record(
         load: the load of the machine meanwhile; None if the trial had more than one attempt.
 
     Raises:
-        WrongResults: the reports lack metrics, or go beyond the last step.
+        WrongResults: the reports lack metrics, or go beyond the last step. A program that trains as long as it always
+            does may go beyond it.
     """
     steps = spec.training.steps
     if reported.last > steps and not options.own_length:
         raise WrongResults(_beyond(reported, steps))
-    status: Literal["finished", "diverged"] = "finished" if reported.finite else "diverged"
+    status: Literal["finished", "diverged"] = "diverged"
     final: dict[str, dict[str, float]] | None = None
+    if reported.finite:
+        status = "finished"
+        final = _final_metrics(spec, reported, options)
     shift = 0 if options.own_length else _shift(reported, steps)
-    if status == "finished":
-        one_split = spec.training.selection == "test" or spec.training.decides == "val"
-        tested = "val" if one_split else "test"
-        step = _deciding_step(reported, options)
-        final = {"val": _at(step, "val", reported, options)}
-        if spec.stage == "final":
-            final["test"] = _at(step, tested, reported, options)
     done = max(reported.last + shift, 1)
     if reported.counted and status == "finished" and not options.own_length:
         done = steps  # the reports have no steps, and the program has ended
     result = Result(
         steps=done,
         final=final,
-        hashes=Hashes(fingerprints.initial_weights, fingerprints.batches, "", fingerprints.final_weights),
+        hashes=Hashes(
+            initial_weights=fingerprints.initial_weights,
+            batches=fingerprints.batches,
+            noise="",
+            final_weights=fingerprints.final_weights,
+        ),
         parameters=fingerprints.parameters,
         clip_rate=0.0,
         path_length=fingerprints.path_length,
@@ -153,8 +164,22 @@ def _series(rows: Mapping[int, Mapping[str, float]], shift: int) -> Series:
     return Series([step + shift for step in finite], columns)
 
 
-def _deciding_step(reported: Reported, options: ProgramOptions) -> dict[str, int | None]:
-    """The step whose value decides, for each metric: None for the last one, or that of the best validation value."""
+def _final_metrics(spec: TrialSpec, reported: Reported, options: ProgramOptions) -> dict[str, dict[str, float]]:
+    """The metrics of a finished trial by split: "val", and in a final trial "test".
+
+    Where one split serves for selection and for the report, the program reports it as "val", and both have its values.
+    """
+    steps = _deciding_steps(reported, options)
+    final = {"val": _metrics_at(steps, "val", reported, options)}
+    if spec.stage == "final":
+        has_one_split = spec.training.selection == "test" or spec.training.decides == "val"
+        tested = "val" if has_one_split else "test"
+        final["test"] = _metrics_at(steps, tested, reported, options)
+    return final
+
+
+def _deciding_steps(reported: Reported, options: ProgramOptions) -> dict[str, int | None]:
+    """For each metric the step whose value decides: that of the best validation value, or None for the last one."""
     steps: dict[str, int | None] = {}
     for metric, direction in options.metrics.items():
         column = reported.values.get(f"val/{metric}", {})
@@ -165,13 +190,16 @@ def _deciding_step(reported: Reported, options: ProgramOptions) -> dict[str, int
     return steps
 
 
-def _at(steps: Mapping[str, int | None], split: str, reported: Reported, options: ProgramOptions) -> dict[str, float]:
-    """The metrics of a split at the deciding steps, or those that the program has reported as its result.
+def _metrics_at(
+    steps: Mapping[str, int | None], split: str, reported: Reported, options: ProgramOptions
+) -> dict[str, float]:
+    """The metrics of a split, each at its deciding step, see `_deciding_steps`.
 
-    A split that has no value at the deciding step, as one that is evaluated only once, has its last one.
+    If the last step decides, what the program has reported as its result goes before its last value. A split without a
+    value at the deciding step, as one that is evaluated only once, has its last value.
 
     Raises:
-        WrongResults: they were not reported.
+        WrongResults: a metric of the split was not reported.
     """
     metrics = {}
     for metric, step in steps.items():
@@ -179,18 +207,35 @@ def _at(steps: Mapping[str, int | None], split: str, reported: Reported, options
         column = reported.values.get(key)
         if not column:
             raise WrongResults(_not_found(key, reported, options))
-        last = column[max(column)]
-        metrics[metric] = reported.result.get(key, last) if step is None else column.get(step, last)
+        last_value = column[max(column)]
+        if step is None:
+            metrics[metric] = reported.result.get(key, last_value)
+        else:
+            metrics[metric] = column.get(step, last_value)
     return metrics
 
 
 def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
     """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
+    reads_output = OUTPUT in reported.sources or not reported.sources
+    found = _found_instead(reported, options)
+    remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
+    if reads_output:
+        remedies.append("--results 'GLOB' names a file in its folder")
+        if key.startswith("val/"):
+            remedies.append(_pattern_remedy(key, reported))
+    if key.startswith("test/"):
+        remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
+    return f"the program reported no {options.names[key]}: {', '.join(found)}; {'; '.join(remedies)}"
+
+
+def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:
+    """What a program that lacks a metric has reported and written, in words."""
     names = some(sorted(reported.names - {RESULT}))
     others = some([file for file in reported.written if file not in reported.sources])
     found = []
     if OUTPUT in reported.sources or not reported.sources:
-        if not options.patterns:
+        if not options.patterns:  # with patterns only the output is read
             found.append(f"no file {options.results} was written")
         if OUTPUT in reported.sources:
             found.append(f"the program printed {names or 'no name with a number'}")
@@ -198,15 +243,7 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
         found.append(f"{some(reported.sources)} has {names or 'no reports'}")
     if others:
         found.append(f"its folder has {others}")
-    name = options.names[key]
-    remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
-    if OUTPUT in reported.sources or not reported.sources:
-        remedies.append("--results 'GLOB' names a file in its folder")
-        if key.startswith("val/"):
-            remedies.append(_pattern_remedy(key, reported))
-    if key.startswith("test/"):
-        remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
-    return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}"
+    return found
 
 
 def _pattern_remedy(key: str, reported: Reported) -> str:
