@@ -1,4 +1,4 @@
-"""The page of a session: the ladder of certificates, what is claimed, and every step."""
+"""The page of a session: its certificates, what is claimed, and every step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,10 @@ from fairbench.report.table import Table
 from fairbench.report.view import TextColumn, differences, integers, numbers, table_view, words
 
 PAGE = "gate.html"
+STEPS_NAME = "steps"
+"""The name of the table of steps."""
+SHOWN = 12
+"""The characters of a commit's name that are shown."""
 
 
 @dataclass(frozen=True)
@@ -26,37 +30,29 @@ class Told:
     steps: Sequence[PastStep]
 
     @property
-    def ladder(self) -> list[PastStep]:
-        """The certificates that were passed."""
+    def passed(self) -> list[PastStep]:
+        """The certificates that certified a gain."""
         return certified_of(self.steps)
 
     @property
     def certificates(self) -> list[PastStep]:
-        """All certificates."""
+        """All certificates, also those that certified nothing."""
         return [step for step in self.steps if step.kind == "certificate"]
 
 
-def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[PastStep]) -> Path:
-    """Write the page of a session, and its log. Returns the path of the page."""
-    document = Document(
-        source=Told(facts, session, steps),
-        sections=(CLAIMED, ALL_STEPS),
-        title=f"gate, {facts['metric']}",
-        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {facts['base'][:12]}.",
-        flags=(),
-        page_name=PAGE,
-    )
-    return write_document(document, folder)[-1]
+def _short(commit: str) -> str:
+    """The beginning of a commit's name, as the page shows it."""
+    return commit[:SHOWN]
 
 
 def _claims(told: Told) -> list[str]:
-    """What is claimed, and what is not."""
-    ladder = told.ladder
+    """What is claimed, and what is not, in sentences."""
+    passed = told.passed
     spent = percent(level_spent(told.session.certificates))
     level = f"{plural(len(told.certificates), 'certificate')} used {spent} of the session's {percent(ALPHA)}."
-    if not ladder:
+    if not passed:
         return [f"No gain is certified. {level}"]
-    total = sum(step.gain or 0.0 for step in ladder)
+    total = sum(step.gain or 0.0 for step in passed)
     claimed = (
         f"The certified gains of {told.facts['metric']} add up to {number(total, 3)}, positive where it is better."
     )
@@ -65,29 +61,17 @@ def _claims(told: Told) -> list[str]:
 
 
 def _pending(told: Told) -> list[str]:
-    """The changes that were kept and are not certified."""
+    """A sentence on the changes that were kept and are not certified; none without such changes."""
     session = told.session
     if not session.pending:
         return []
-    kept = ", ".join(keep.commit[:12] for keep in session.pending)
+    kept = ", ".join(_short(keep.commit) for keep in session.pending)
     return [f"Kept and not certified, so nothing is claimed of them: {kept}."]
 
 
-def steps_table(steps: Sequence[PastStep]) -> Table[dict[str, Any]]:
-    """The table of steps in the data file, with the one of the page."""
-    rows = [log_row(step) for step in steps]
-    view = table_view(STEPS.name, "", STEP_COLUMNS, steps)
-    return Table(rows, columns=LOG, report_view=view)
+COMMIT = TextColumn("Commit", lambda step: _short(step.commit))
 
-
-def _short(step: PastStep) -> str:
-    """The beginning of the commit of a step."""
-    return step.commit[:12]
-
-
-COMMIT = TextColumn("Commit", _short)
-
-LADDER = Output[Told](
+CERTIFICATES = Output[Told](
     name="ladder",
     title="Certificates",
     rows=lambda told: told.certificates,
@@ -118,8 +102,16 @@ STEP_COLUMNS = (
     words("Change", "subject"),
 )
 
+
+def steps_table(steps: Sequence[PastStep]) -> Table[dict[str, Any]]:
+    """The table of steps in the data file, with the one of the page."""
+    rows = [log_row(step) for step in steps]
+    view = table_view(STEPS_NAME, "", STEP_COLUMNS, steps)
+    return Table(rows, columns=LOG, report_view=view)
+
+
 STEPS = Output[Told](
-    name="steps",
+    name=STEPS_NAME,
     title="Every step",
     rows=lambda told: told.steps,
     columns=STEP_COLUMNS,
@@ -129,5 +121,19 @@ STEPS = Output[Told](
     open_up_to=1000,
 )
 
-CLAIMED = Section[Told](name="claimed", title="What is claimed", outputs=(LADDER,), always=True)
+CLAIMED = Section[Told](name="claimed", title="What is claimed", outputs=(CERTIFICATES,), always=True)
 ALL_STEPS = Section[Told](name="steps", title="All tries", outputs=(STEPS,))
+
+
+def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[PastStep]) -> Path:
+    """Write the page of a session, and its log. Returns the path of the page."""
+    document = Document(
+        source=Told(facts, session, steps),
+        sections=(CLAIMED, ALL_STEPS),
+        title=f"gate, {facts['metric']}",
+        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {_short(facts['base'])}.",
+        flags=(),
+        page_name=PAGE,
+    )
+    *_, page = write_document(document, folder)
+    return page
