@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from fairbench.analysis.forecast import Forecast, forecast
 from fairbench.analysis.noise import std_of_base
 from fairbench.analysis.results import collect
-from fairbench.common.console import whole
+from fairbench.common.console import unwrapped
 from fairbench.common.processes import cores
 from fairbench.report.console import plan_view
 from fairbench.report.table import Table, table_of
@@ -97,9 +97,9 @@ class Estimate:
         plan = plan_view(self.study, self.arenas.rows, self.workers, self.history, self.directory)
         notes = []
         if self.device:
-            notes.append(whole(self.device, "dim"))
+            notes.append(unwrapped(self.device, "dim"))
         for message in self.damaged:
-            notes.append(whole(message, "yellow"))
+            notes.append(unwrapped(message, "yellow"))
         return Group(plan, *notes)
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fairbench.api.optimizer import OptimizerLike, user_optimizer
 from fairbench.api.suite import Suite, as_suite
-from fairbench.common.console import text_table, whole
+from fairbench.common.console import text_table, unwrapped
 from fairbench.common.formatting import number
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import check_prepared, configs_of
@@ -91,7 +91,7 @@ class Previewed(Table[PreviewRow]):
         heading = Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score} {length}")
         table = text_table(columns, [*self._lines(), self._step_times()])
         failures = [Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"]
-        advice = whole(f"for a result, with a search and new seeds:\n    {self.command}")
+        advice = unwrapped(f"for a result, with a search and new seeds:\n    {self.command}")
         return Group(heading, table, *failures, advice)
 
     def _lines(self) -> list[list[str | Text]]:

@@ -39,7 +39,8 @@ class Block(nn.Module):
 
 def draw_weights(module: nn.Module) -> None:
     """Draw the weights of one module."""
-    # The first draw of each layer is replaced by the second. It keeps the random numbers those of older studies.
+    # The second draw of each layer replaces the first one. The first one stays for the random numbers that it takes:
+    # without it all later ones would differ from those of older studies.
     if isinstance(module, nn.Conv2d):
         nn.init.normal_(module.weight)
         nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -12,10 +12,11 @@ from fairbench.cli.arguments import Parser
 
 Commands = argparse._SubParsersAction
 DONE = "0 done; 2 the user must change something"
+"""All exit codes of a command that names none itself."""
 
 
-def _function(reference: str) -> Callable[[argparse.Namespace], Any]:
-    """A function that calls a function of `fairbench.cli`, `module:function`. It imports the module only then."""
+def _imported_when_called(reference: str) -> Callable[[argparse.Namespace], Any]:
+    """A function that imports the `module:function` of `fairbench.cli` when it is called, and calls that one."""
     module, _, name = reference.partition(":")
 
     def run(options: argparse.Namespace) -> Any:
@@ -49,7 +50,7 @@ def add_command(
     call = f"{commands._prog_prefix} {name} {example}".rstrip()
     description = f"{text}\n\nExample:\n  {call}"
     command: Parser = commands.add_parser(name, help=text, description=description, epilog=f"Exit codes: {codes}.")
-    command.set_defaults(do=_function(function))
+    command.set_defaults(do=_imported_when_called(function))
     if json:
         command.add_argument("--json", action="store_true", help="print JSON for programs (docs/agents.md)")
     return command

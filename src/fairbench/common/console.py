@@ -32,7 +32,8 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of an object to print, with visible characters in place of control characters.
 
-        The control codes of rich itself are marked as such, and stay.
+        The control codes of rich itself are marked as such, and stay. If the object is a table that does not fit,
+        columns are left out, and a line after the table names them.
         """
         if isinstance(renderable, Text):
             renderable = renderable.copy()
@@ -47,7 +48,10 @@ class Terminal(Console):
             yield from self.render(Text(note, "dim"), options)
 
     def _fitting(self, table: Table, options: ConsoleOptions) -> tuple[Table, list[str]]:
-        """Leave out columns until a table fits: the last columns of numbers first, then other ones that cannot wrap.
+        """Leave out columns until a table fits: first those of numbers, then those whose text would be cut off.
+
+        Of each kind the last column goes first. Text that wraps stays, and so does the first column of text, which
+        names the rows.
 
         Returns:
             The table, and the names of the columns that are left out.
@@ -58,10 +62,10 @@ class Terminal(Console):
         left_out: list[int] = []
         while sum(widths[index] for index in kept) > options.max_width:
             numbers = [index for index in kept if columns[index].justify == "right"]
-            uncut = [index for index in kept[1:] if columns[index].overflow == "crop"]
-            candidates = numbers or uncut
+            would_be_cut_off = [index for index in kept[1:] if columns[index].overflow == "crop"]
+            candidates = numbers or would_be_cut_off
             if not candidates:
-                break  # the rest is prose, which wraps
+                break  # what is left stays
             kept.remove(candidates[-1])
             left_out.append(candidates[-1])
         if not left_out:
@@ -103,6 +107,6 @@ def text_table(columns: Sequence[tuple[str, bool]], rows: Iterable[Iterable[Any]
     return table
 
 
-def whole(text: str, style: str = "") -> Text:
+def unwrapped(text: str, style: str = "") -> Text:
     """A line that only the terminal itself wraps, so that a path in the line can be copied."""
     return Text(text, style, no_wrap=True, overflow="ignore")

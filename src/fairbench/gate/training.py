@@ -28,9 +28,12 @@ SUITE = "program"
 """The included suite of any training program."""
 ARENA = f"arenas.{SUITE}"
 SLOWEST = 3.0
-"""The longest duration of a run, as a multiple of the mean duration of a run of base."""
+"""The longest duration of a run beyond LEAST_SECONDS, as a multiple of the mean duration of a run of base.
+
+Base is the last certified commit of the session.
+"""
 LEAST_SECONDS = 60.0
-"""And the seconds that it may take in any case."""
+"""The seconds that are added to this duration, for short runs."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Trainer:
     Attributes:
         facts: the first entry of the session, which has the settings of the program.
         folder: the folder of the session's studies.
-        seconds: the mean duration of a run of base; 0 before it is known.
+        seconds: the mean duration of a run of base, the last certified commit; 0 before it is known.
         quiet: whether no progress is shown.
         certifies: whether the runs are those of a certificate, which reads the test split if there is one.
         margin: the margin of the study's verdicts, which only a prune reads.
@@ -54,9 +57,11 @@ class Trainer:
     margin: float = 1.0
 
     def __call__(self, batch: Batch, seeds: Sequence[int]) -> list[Run]:
-        """Train each arm of a batch with each seed, one run after the other, in alternating order of the arms.
+        """Train each arm of a batch with each seed, one run after the other.
 
-        The folder of the study has the name of its first seed, so that an interrupted batch continues there.
+        The study reverses the order of the arms for every second seed. The runs are returned seed by seed, always in
+        the order of the batch. The folder of the study has the name of its first seed, so that an interrupted batch
+        continues there.
         """
         directory = self.folder / str(seeds[0])
         results = self.study(directory, batch, seeds)
@@ -84,27 +89,34 @@ class Trainer:
         """The suite of a batch: its arms are the variants. Every run has all GPUs, or all cores of the CPU."""
         settings: dict[str, Any] = {
             **self.facts["settings"],
-            "first_steps": 0,
+            "first_steps": 0,  # the runs themselves show whether the program works
             f"{ARENA}.margin": self.margin,
             f"{ARENA}.model.cores": cores(),
         }
         if kind == "cuda":
             settings[f"{ARENA}.model.gpus"] = gpus_here()
         if self.certifies and self.facts["test_metric"]:
-            metric = self.facts["metric"]
-            settings[f"{ARENA}.model.keys"] = {f"val/{metric}": self.facts["test_metric"]}
+            settings[f"{ARENA}.model.keys"] = self._keys_of_test()
         variants = {}
         for arm, commit in batch.arms.items():
             variants[arm] = OptimizerPlan(BY_PROGRAM, variant=VariantPlan(revision=commit))
         steps = self.facts["steps"]
         return load_suite(SUITE, Overrides(settings=settings, variants=variants, seeds=list(seeds), steps=steps))
 
+    def _keys_of_test(self) -> dict[str, str]:
+        """The names by which the program reports values, by fairbench's names of these values.
+
+        What the program reports of the test split takes the place of the validation metric.
+        """
+        metric = self.facts["metric"]
+        return {f"val/{metric}": self.facts["test_metric"]}
+
 
 def _slots(kind: str) -> list[DeviceSlot]:
     """One slot with the whole machine."""
     if kind == "cuda":
-        return device_slots(kind, 1, "data", range(gpus_here()))
-    return device_slots(kind, None, "data")
+        return device_slots(kind, workers=1, data_root="data", gpus=range(gpus_here()))
+    return device_slots(kind, workers=None, data_root="data")
 
 
 def _run_of(trial: TrialRun, metric: str) -> Run:

@@ -11,7 +11,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.column_formatting import column_of_intervals
-from fairbench.common.console import text_table, whole
+from fairbench.common.console import text_table, unwrapped
 from fairbench.common.formatting import NONE, confidence_level, duration, number, p_value, percent, plain, plural
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
@@ -128,7 +128,7 @@ def plan_view(
     lines.append(_needs(forecasts, workers))
     frozen = []
     if history.frozen:
-        frozen.append(whole(f"frozen in {directory}: sha256 {history.frozen}"))
+        frozen.append(unwrapped(f"frozen in {directory}: sha256 {history.frozen}"))
     return Group(*lines, *_late_changes(history), *frozen)
 
 

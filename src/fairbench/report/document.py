@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairbench.common.checks import Flag
-from fairbench.common.console import whole
+from fairbench.common.console import unwrapped
 from fairbench.common.errors import attempted, unknown
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural
@@ -160,7 +160,7 @@ class Document(Generic[SourceT]):
             content += self._finding_lines()
         if self.failed:
             content.append(Text(f"{plural(self.failed, 'trial')} failed", "bold red"))
-        content.append(whole(self._where()))
+        content.append(unwrapped(self._where()))
         return Group(*content)
 
     def _flag_lines(self) -> Iterator[RenderableType]:
@@ -169,7 +169,7 @@ class Document(Generic[SourceT]):
         notes = sum(flag.severity == "note" for flag in self.flags)
         if notes:
             study = shlex.quote(str(self.page.parent))
-            yield whole(f"{plural(notes, 'note')}; fairbench audit {study} shows them")
+            yield unwrapped(f"{plural(notes, 'note')}; fairbench audit {study} shows them")
 
     def _terminal_tables(self) -> Iterator[RenderableType]:
         """The tables that a terminal shows, if they have a row."""

@@ -26,7 +26,10 @@ class Clock:
         self._mark = now
 
     def read(self) -> None:
-        """Bring `seconds` up to date. To be called after the caller has waited for the device anyway."""
+        """Bring `seconds` up to date. To be called after the caller has waited for the device anyway.
+
+        Here is nothing to do, since `lap` does it. A clock of a GPU has marks to evaluate.
+        """
 
 
 class GpuClock(Clock):
@@ -35,7 +38,7 @@ class GpuClock(Clock):
     def __init__(self) -> None:
         self._open: list[tuple[str, torch.cuda.Event]] = []  # phases that are not in `seconds` yet, and their ends
         self._spare: list[torch.cuda.Event] = []  # events to be used again
-        super().__init__()
+        super().__init__()  # calls `start`, which uses the spare events
 
     def _event(self) -> torch.cuda.Event:
         """A mark at this point of the GPU's work."""
@@ -44,26 +47,27 @@ class GpuClock(Clock):
         return event
 
     def start(self) -> None:
-        self._first = self._event()
+        self._previous = self._event()  # the last mark whose time is in `seconds`, or the first mark
 
     def lap(self, phase: str) -> None:
         self._open.append((phase, self._event()))
 
     def read(self) -> None:
         if self._open:
-            self._open[-1][1].synchronize()
+            _, last = self._open[-1]
+            last.synchronize()
         for phase, event in self._open:
-            self.seconds[phase] += self._first.elapsed_time(event) / 1000
-            self._spare.append(self._first)
-            self._first = event
+            self.seconds[phase] += self._previous.elapsed_time(event) / 1000
+            self._spare.append(self._previous)
+            self._previous = event
         self._open.clear()
 
 
 def work_seconds(device: torch.device) -> float:
     """A time in seconds whose differences are the work of this process.
 
-    On a CPU it is the time of the processor: a single step is short, and while other programs run, it may wait longer
-    than it works. On a GPU it is the time of the host.
+    On a CPU this time is that of the processor: a single step is short, and while other programs run, the process may
+    wait longer than it works. On a GPU this time is that of the host's clock.
     """
     if device.type == "cuda":
         return time.perf_counter()
