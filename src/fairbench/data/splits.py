@@ -22,7 +22,7 @@ class Split:
 
     Attributes:
         inputs: images or windows of tokens, shape (N, ...).
-        targets: labels, int64, shape (N,); empty for data without labels.
+        targets: of shape (N, ...); labels are int64, of shape (N,); empty for data without targets.
     """
 
     inputs: Tensor
@@ -35,7 +35,7 @@ class Split:
         """The examples in some rows."""
 
         def chosen(part: Tensor) -> Tensor:
-            # The targets are empty for data without labels.
+            # The targets may be empty, and then have no rows.
             return part[rows] if part.numel() else part
 
         return self.map(chosen)
@@ -65,9 +65,9 @@ def fingerprint(splits: Mapping[str, Split]) -> str:
 
 
 Read = Callable[[Split, torch.Generator | None], Split]
-"""A function that turns stored examples into inputs of a model, on their device.
+"""A function that turns stored examples into inputs of a model, on the device of the examples.
 
-It augments the examples if it gets a generator.
+With a generator it also augments the examples, with random numbers of this generator.
 """
 Pair = tuple[Tensor, Tensor]
 """Inputs and targets."""
@@ -87,14 +87,17 @@ def _checked_split(name: str, pair: Any) -> Split:
 
 
 def shared_rows(splits: Mapping[str, Split]) -> str:
-    """For each pair of splits the number of inputs that both have, in words; empty if there are none."""
+    """For each pair of splits the number of inputs of the later one that are also in the earlier one, in words.
+
+    Empty if there are none. Inputs are compared by their bytes.
+    """
     hashes = {}
     for name, split in splits.items():
         rows = split.inputs.contiguous().view(len(split), -1)
         row_bytes = rows.view(torch.uint8).numpy()
         hashes[name] = np.array([hash(row.tobytes()) for row in row_bytes])
     counts = shared(hashes)
-    return "; ".join(f"rows of {pair}: {count}" for pair, count in counts.items())
+    return "; ".join(f"rows of {later_in_earlier}: {count}" for later_in_earlier, count in counts.items())
 
 
 def _as_stored(batch: Split, generator: torch.Generator | None) -> Split:
@@ -149,12 +152,14 @@ class Data:
 
     @property
     def train(self) -> Split:
+        """The split on which models are trained."""
         return self.splits["train"]
 
     def to(self, device: torch.device) -> "Data":
-        """Copy the data to a device. If a GPU has too little free memory, the data stay where they are.
+        """Copy the data to a device.
 
-        In the second case, `fairbench.data.batches` copies each batch.
+        If a GPU has too little free memory, the data stay where they are, and `fairbench.data.batches` copies each
+        batch to the GPU.
         """
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)

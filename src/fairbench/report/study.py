@@ -32,6 +32,18 @@ from fairbench.suites.schema import Suite
 VERSION = "3.0.0"
 """The version of all columns: the first number rises where one is removed or changes its meaning, the second where one
 is added."""
+MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
+"""The names of files that some reports have and others do not. No other file is ever removed."""
+DICTIONARY = "datapackage.json"
+"""The name of the file with `data_package`, which describes all columns."""
+COLUMN_WIDTH = 3.3
+"""The width in inches of a column in a paper with two columns."""
+TEXT_WIDTH = 5.5
+"""The width in inches of the text in a paper with one column."""
+NORMAL_TEXT = 8.75
+"""The size of normal text in a paper in points. The smallest text then has 7 points."""
+PLAIN_NAME = re.compile(r"\w[\w.-]*")
+"""A name of a panel that may stand in the name of a file. The file of another panel has its number instead."""
 
 
 def data_package(suite: Suite, data: Mapping[str, Table[Any]]) -> str:
@@ -63,19 +75,6 @@ def _resource(name: str, table: Table[Any]) -> dict[str, Any]:
     return resource
 
 
-MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")
-"""The names of files that some reports have and others do not. No other file is ever removed."""
-DICTIONARY = "datapackage.json"
-COLUMN = 3.3
-"""The width in inches of a column in a paper with two columns."""
-TEXT = 5.5
-"""The width in inches of the text in a paper with one column."""
-NORMAL_TEXT = 8.75
-"""The size of normal text in a paper in points. The smallest text then has 7 points."""
-PLAIN = re.compile(r"\w[\w.-]*")
-"""A name of a panel that may stand in the name of a file. The file of another panel has its number instead."""
-
-
 def study_report(analyses: Analyses) -> Document[Analyses]:
     """The report of a study, without figures."""
     suite = analyses.suite
@@ -102,7 +101,7 @@ def study_report(analyses: Analyses) -> Document[Analyses]:
 
 
 def _programs(suite: Suite) -> list[str]:
-    """The command of the program, if each arena has the same."""
+    """The command of the program, as a list of one fact; empty unless each arena has this program."""
     programs = {plan.model.get("program") for plan in suite.arenas.values()}
     if len(programs) > 1 or None in programs:
         return []
@@ -114,7 +113,8 @@ def _when_and_where(analyses: Analyses) -> list[str]:
     facts = []
     declared = analyses.history.plans[-1].declared
     if declared:
-        facts.append(f"declared {declared[:10]}")
+        date = declared[:10]  # of a time in ISO 8601
+        facts.append(f"declared {date}")
     environment = analyses.results.environment
     if environment.get("device"):
         facts.append(some(environment["device"]))
@@ -129,7 +129,7 @@ def _sentence(text: str) -> str:
 
 
 def write_report(history: History, lookup: Lookup, directory: Path, for_paper: bool = False) -> Document[Analyses]:
-    """Write every table, figure and the HTML page. The report of an incomplete study is incomplete, and says so.
+    """Write all tables and figures, and the HTML page. The report of an incomplete study is incomplete, and says so.
 
     The same plans and records give the same bytes. Files of an earlier report that this one does not have are removed.
 
@@ -148,7 +148,7 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     report.files.append(directory / DICTIONARY)
     report.figures = draw_figures(report.source)
     files = _shown_files(report, for_paper)
-    earlier = _earlier_files(directory)
+    earlier = _earlier_files(directory)  # before their listing is written anew
     files[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *files, LISTING, PAGE))
     files[PAGE] = render_page(report)
     for name, content in files.items():
@@ -182,19 +182,23 @@ def _earlier_files(directory: Path) -> set[str]:
 
 
 def draw_figures(analyses: Analyses, *size: float, name: str = "") -> list[Drawing]:
-    """All figures that have data, or only the figure with a name. `size` are the arguments of `figure_options`."""
-    draw = {}
+    """All figures that have data, or only the figure with a name. `size` are the arguments of `figure_options`.
+
+    In place of a figure that cannot be drawn there is one that says why.
+    """
+    draw_by_name = {}
     for section in worded_sections(SECTIONS, analyses.suite.wording):
         for output in section.outputs:
             if output.figure:
-                draw[output.name] = output.figure
-    names = [name] if name else [*draw]  # without a name, all
+                draw_by_name[output.name] = output.figure
+    names = [name] if name else [*draw_by_name]
     tell_what_is_replaced((*analyses.suite.optimizers, *analyses.suite.arenas))
     drawings = []
     with figure_options(*size):
         styles = styles_of(analyses.suite)
-        for each in names:
-            drawing = attempted(partial(_drawn, draw[each], analyses, styles), partial(not_drawn, each))
+        for figure in names:
+            draw = partial(_drawn, draw_by_name[figure], analyses, styles)
+            drawing = attempted(draw, partial(not_drawn, figure))
             if drawing is not None:
                 drawings.append(drawing)
     return drawings
@@ -206,19 +210,20 @@ def _drawn(
     """Draw a figure, and place all of its text and lines; None if it has no data."""
     drawing = draw(analyses, styles)
     if drawing is not None:
-        _ = drawing.svg  # matplotlib places them only now
+        _ = drawing.svg  # matplotlib places text and lines only now
     return drawing
 
 
 def paper_figures(analyses: Analyses) -> Iterator[tuple[str, Content]]:
     """The figures for a paper: the name and the content of each file.
 
-    Each figure is drawn at both widths as PDF and SVG. Its panels are also drawn separately at the width of a column.
+    Each figure is drawn as PDF and SVG, at the width of a column and at that of the text. If it has several panels,
+    each of them is also drawn separately, at the width of a column.
     """
-    for width in (COLUMN, TEXT):
+    for width in (COLUMN_WIDTH, TEXT_WIDTH):
         for figure in draw_figures(analyses, width, NORMAL_TEXT):
             parts: dict[str, Panel | None] = {figure.name: None}  # None is the whole figure
-            if width == COLUMN and len(figure.parts) > 1:
+            if width == COLUMN_WIDTH and len(figure.parts) > 1:
                 parts |= _named_panels(figure)
             for name, panel in parts.items():
                 yield f"figures/paper/{name}_{width}in.svg", figure.content("svg", panel)
@@ -229,6 +234,6 @@ def _named_panels(figure: Drawing) -> dict[str, Panel]:
     """The panels of a figure, by the names of their files without width and ending."""
     panels = {}
     for number, panel in enumerate(figure.parts, 1):
-        part = panel.arena if PLAIN.fullmatch(panel.arena) else number
+        part = panel.arena if PLAIN_NAME.fullmatch(panel.arena) else number
         panels[f"{figure.name}_{part}"] = panel
     return panels

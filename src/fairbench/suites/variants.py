@@ -19,8 +19,8 @@ from fairbench.suites.schema import Suite
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 """A word such as `NAME=value`."""
 FORM = '"NAME: words for the command", as --variant base --variant "dropout: --dropout 0.1"'
-NO_SWEEP = {"lr_min": 1e-4, "lr_max": 1e-2, "points": 5, "seeds": [0], "evaluations": 1}
-"""The sweep of a suite file with variants that leaves it out. It is used only if a command has `{lr}`."""
+DEFAULT_SWEEP = {"lr_min": 1e-4, "lr_max": 1e-2, "points": 5, "seeds": [0], "evaluations": 1}
+"""The sweep of a suite file that has variants and no sweep. It is used only if a command has `{lr}`."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class VariantTable:
 
     @property
     def plan(self) -> OptimizerPlan:
-        """The plan of the variant."""
+        """The plan of the variant. Whether its learning rate is searched is not known yet, see `with_searched`."""
         variant = VariantPlan(self.args, self.env, self.revision, self.folder)
         return OptimizerPlan(BY_PROGRAM, options=self.values, variant=variant)
 
@@ -68,7 +68,7 @@ def with_program_factories(content: Mapping[str, Any]) -> dict[str, Any]:
 def with_variant_tables(content: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a suite file whose variants, if it has any, are plans in the place of optimizers.
 
-    The first variant is the reference, unless the file names another.
+    The first variant is the reference, unless the file names another. Without a sweep the file gets the default one.
 
     Raises:
         Wrong: a table does not fit, or the file has optimizers too.
@@ -86,11 +86,11 @@ def with_variant_tables(content: Mapping[str, Any]) -> dict[str, Any]:
         _check_args(name, table.args)
         plans[name] = table.plan
     first = next(iter(plans))
-    return {"reference": first, "sweep": NO_SWEEP, **others, "optimizers": plans}
+    return {"reference": first, "sweep": DEFAULT_SWEEP, **others, "optimizers": plans}
 
 
 def _check_args(name: str, args: str) -> None:
-    """Raise `Wrong` unless the words of a variant can be split into words."""
+    """Raise `Wrong` unless the text `args` of the table of a variant can be split into words."""
     try:
         shlex.split(args)
     except ValueError as error:
@@ -117,7 +117,7 @@ def parsed_variants(texts: Iterable[str], program: str) -> dict[str, OptimizerPl
 
 
 def _parsed(text: str, program: str) -> tuple[str, OptimizerPlan]:
-    """The name and the plan of one variant."""
+    """The name and the plan of the variant that a value of the option --variant describes."""
     before, _, rest = text.partition(":")
     name = before.strip()
     args = rest.strip()
@@ -136,7 +136,10 @@ def _parsed(text: str, program: str) -> tuple[str, OptimizerPlan]:
 
 
 def _first_word(text: str, args: str) -> tuple[str, str]:
-    """The first of some words, and the text after it, as it is. `text` is the whole value of the option."""
+    """The first word of `args`, and the text after this word, unchanged.
+
+    `text` is the whole value of the option, for the error if a quotation in `args` does not end.
+    """
     try:
         shlex.split(args)
     except ValueError as error:
@@ -150,10 +153,11 @@ def _first_word(text: str, args: str) -> tuple[str, str]:
 
 
 def _with_word(table: VariantTable, word: str, placeholders: Iterable[str]) -> VariantTable | None:
-    """A variant with what a word before the words of its command says; None for a word of the command.
+    """A variant with the setting that a word gives; None if the word gives none, and so belongs to the command.
 
-    `@REV` is a git revision, `@` the working tree, `@./FOLDER` or `@/FOLDER` a folder. `NAME=value` is the value of a
-    placeholder of the command, or else, if NAME has capital letters only, an environment variable.
+    `@REV` is a git revision, and `@` the working tree. `@PATH` is a folder if PATH begins with "/", "./", "../" or
+    "~/", or is "." or "..". `NAME=value` is the value of a placeholder of the command. If the command has none with
+    this name, and NAME has no small letters, it is an environment variable.
     """
     if word.startswith(("@./", "@../", "@/", "@~/")) or word in ("@.", "@.."):
         return replace(table, folder=word[1:])
@@ -172,7 +176,7 @@ def _with_word(table: VariantTable, word: str, placeholders: Iterable[str]) -> V
 
 
 def with_searched(suite: Suite) -> Suite:
-    """A suite whose variants are searched if a command has `{lr}`, and otherwise not."""
+    """A suite in which each variant notes whether its learning rate is searched, which is so if it has `{lr}`."""
     plans = {}
     for name, plan in suite.optimizers.items():
         plans[name] = plan
@@ -183,7 +187,7 @@ def with_searched(suite: Suite) -> Suite:
 
 
 def _has_rate(arenas: Iterable[ArenaPlan], variant: VariantPlan) -> bool:
-    """Whether a command of a variant, or one of its environment variables, has the placeholder `{lr}`."""
+    """Whether the command of an arena, or the words or environment variables of a variant, have `{lr}`."""
     texts = [variant.args, *variant.env.values()]
     texts += [arena.model["program"] for arena in arenas if arena.task == TASK]
     return any("{lr}" in text for text in texts)
@@ -202,19 +206,20 @@ def check_variants(suite: Suite) -> None:
         if "lr" in plan.options and variant.searched:
             reason = "is searched for every variant; for rates of your own, call the placeholder otherwise, as {rate}"
             raise Wrong((*path, "values", "lr"), reason)
-        if variant.folder and variant.revision and not variant.commit:
+        has_begun = bool(variant.commit)  # then the folder is the program's place in the checkout of the revision
+        if variant.folder and variant.revision and not has_begun:
             raise Wrong((*path, "folder"), "does not go with a revision, which has a folder of its own; leave one out")
     _check_search(suite)
 
 
 def _check_search(suite: Suite) -> None:
-    """Raise `Wrong` if only some variants have `{lr}`, or if hyperparameters are searched without it."""
-    searched = {}
+    """Raise `Wrong` if only some variants have `{lr}`, or if other hyperparameters are searched without `{lr}`."""
+    is_searched = {}
     for name, plan in suite.optimizers.items():
         if plan.variant is not None:
-            searched[name] = plan.variant.searched
-    without = [name for name, has_rate in searched.items() if not has_rate]
-    if without and any(searched.values()):
+            is_searched[name] = plan.variant.searched
+    without = [name for name, has_rate in is_searched.items() if not has_rate]
+    if without and any(is_searched.values()):
         raise Wrong(("variants", without[0]), "has no {lr}, which other variants have; give it to all, in the command")
     if without and suite.sweep.extra:
         extra = next(iter(suite.sweep.extra))

@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.report.figures.canvas import figure_options, panels
 from fairbench.report.sections import SECTIONS
-from fairbench.report.study import COLUMN, NORMAL_TEXT, TEXT, draw_figures
+from fairbench.report.study import COLUMN_WIDTH, NORMAL_TEXT, TEXT_WIDTH, draw_figures
 
 LONG = [
     "schedule_free_adamw_beta2_0.9_no_decayWW",
@@ -126,7 +126,7 @@ def cut(figure, boxes):
     return found
 
 
-@pytest.mark.parametrize("width", [COLUMN, TEXT])
+@pytest.mark.parametrize("width", [COLUMN_WIDTH, TEXT_WIDTH])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
     names = set()
@@ -157,7 +157,7 @@ def overlap(one, other):
     return bool((other_low + 1 < high).all())
 
 
-@pytest.mark.parametrize("width", [COLUMN, TEXT])
+@pytest.mark.parametrize("width", [COLUMN_WIDTH, TEXT_WIDTH])
 def test_a_long_title_has_all_its_letters(width):
     title = f"{LONG[0]}_of_arena: Vision Transformer, classification of images"
     with figure_options(width, NORMAL_TEXT):

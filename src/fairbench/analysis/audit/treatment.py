@@ -18,10 +18,11 @@ from fairbench.optimizers.treatments import PRESETS, TREATMENTS, decay_kind, sch
 
 CLIPPED_ALWAYS = 0.95
 """Clipping counts as constant if at least this share of the steps is clipped."""
-SPECIFIC = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr", "variant")
-"""Fields of an `OptimizerPlan` that are not a treatment which any optimizer could have.
+NAMED_OTHERWISE = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr", "variant")
+"""Fields of an `OptimizerPlan` that are not compared as they are.
 
-Most belong to one optimizer. `min_lr` is a part of the schedule, which is named as a whole."""
+Some belong to one optimizer. `_treatments` names the others in another form, as `min_lr`, a part of the schedule.
+"""
 
 
 @check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
@@ -29,34 +30,32 @@ def unequal_treatment(case: Analyses) -> Iterator[tuple[str, str]]:
     """Optimizers differ in a treatment that any could have: clipping, schedule, gradients per step, learning rates."""
     study = case.results.study
     for arena in study.suite.compared_arenas:
-        values: dict[str, dict[str, str]] = {}
+        values_of_treatment: dict[str, dict[str, str]] = {}
         for name in study.suite.optimizers:
             for treatment, value in _treatments(case.results, arena, name).items():
-                values.setdefault(treatment, {})[name] = value
-        for treatment, value_of_optimizer in values.items():
+                values_of_treatment.setdefault(treatment, {})[name] = value
+        for treatment, value_of_optimizer in values_of_treatment.items():
             if len(set(value_of_optimizer.values())) > 1:
                 yield arena, f"{treatment} {_by_value(value_of_optimizer)}"
 
 
 def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
-    """The treatments that any optimizer could have, with the value of each for one optimizer in an arena."""
+    """The treatments that any optimizer could have, with the value of each for one optimizer in an arena, in words.
+
+    Two are left out where they do not count: a weight decay that is searched, and `lr_scale` without a search.
+    """
     study = results.study
     plan = study.suite.optimizers[name]
     resolved = study.optimizers[name]
     options = {**resolved.options, **resolved.arenas.get(arena, {})}
     treatments = {}
     for field in fields(plan):
-        if field.name not in SPECIFIC:
+        if field.name not in NAMED_OTHERWISE:
             treatments[field.name] = _word(getattr(plan, field.name))
     treatments["groups"] = _word(resolved.groups)
     treatments["schedule"] = schedule(resolved.needs, *study.suite.schedule(arena, name))
     treatments["clip_norm"] = _word(study.suite.clip_norm(name))
-    for words in TREATMENTS.values():
-        # several options may have one treatment, so all are off before any is on
-        treatments[words] = "off"
-    for option, words in TREATMENTS.items():
-        if options.get(option):
-            treatments[words] = _word(options[option])
+    treatments.update(_techniques(options))
     treatments["preset"] = "off"
     if resolved.factory in PRESETS:
         treatments["preset"] = resolved.factory
@@ -69,6 +68,16 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     if gradients:
         treatments["gradients per step"] = f"{fmean(gradients):.3g}"
     return treatments
+
+
+def _techniques(options: Mapping[str, Any]) -> dict[str, str]:
+    """The value of each general technique that an optimizer's options may turn on, by the name of the technique."""
+    # several options may turn on one technique, so all are off before any is on
+    techniques = dict.fromkeys(TREATMENTS.values(), "off")
+    for option, technique in TREATMENTS.items():
+        if options.get(option):
+            techniques[technique] = _word(options[option])
+    return techniques
 
 
 def _scale_in_words(resolved: ResolvedOptimizer) -> str:
@@ -135,7 +144,7 @@ def unused_parts(case: Analyses) -> tuple[Severity, str]:
         for run in arm.final:
             for words in run.details.unused:
                 unused.append((arm.arena, f"{arm.optimizer} {words}"))
-                if words.startswith("state"):
+                if words.startswith("state"):  # graver than a method that was never called
                     severity = "warn"
                 elif severity == "pass":
                     severity = "note"

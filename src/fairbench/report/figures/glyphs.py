@@ -1,6 +1,5 @@
 """Characters that the usual font of figures does not have: other fonts that have them, or else their code points."""
 
-from collections.abc import Iterable
 from functools import cache
 
 from matplotlib.font_manager import FontProperties, findfont, get_font
@@ -45,17 +44,17 @@ def _missing(text: str, family: str) -> str:
 
 @cache
 def families(text: str) -> tuple[str, ...]:
-    """The fonts in which a text is written, the usual one first."""
+    """The fonts in which a text is written: the usual one, then each other one that has characters it lacks."""
     missing = _missing(text, USUAL)
     found = [USUAL]
     for family in OTHERS:
-        still = _missing(missing, family)
-        if still != missing:
+        still_missing = _missing(missing, family)
+        if still_missing != missing:
             found.append(family)
-        missing = still
+        missing = still_missing
         if not missing:
             break
-    return (*found, "sans-serif")  # SVGs name it for their viewer
+    return (*found, "sans-serif")  # an SVG names it for a viewer that has none of the others
 
 
 @cache
@@ -72,8 +71,8 @@ def drawable(text: str) -> str:
 
 
 @cache
-def tell_what_is_replaced(names: Iterable[str]) -> None:
-    """Print one line on the names that figures show with code points, if there are any."""
+def tell_what_is_replaced(names: tuple[str, ...]) -> None:
+    """Print one line on the names that figures show with code points, if there are any; once for the same names."""
     replaced = [name for name in names if drawable(name) != name]
     if replaced:
         say(

@@ -37,15 +37,15 @@ def draw_learning_gains(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     if not by_arena:
         return None
     first = comparisons[0]
-    varying = "optimizer"
+    line_of = "optimizer"  # the side of a comparison whose name and style its line has
     whose = f"over {styles[first.baseline].label}"
     if has_one_optimizer:
-        varying = "baseline"
+        line_of = "baseline"
         whose = f"of {styles[first.optimizer].label} over each"
-    arms = dict.fromkeys(getattr(comparison, varying) for comparison in comparisons)
+    arms = dict.fromkeys(getattr(comparison, line_of) for comparison in comparisons)
     figure, panels = line_panels(titles(analyses.suite, by_arena), [styles[name] for name in arms])
     for arena, panel in panels.items():
-        lines = {getattr(comparison, varying): curves[comparison.pair] for comparison in by_arena[arena]}
+        lines = {getattr(comparison, line_of): curves[comparison.pair] for comparison in by_arena[arena]}
         _draw_panel(panel, lines, styles, analyses.suite.arenas[arena].margin)
         panel.axes.set_ylabel("gain (up is better)")
     caption = _caption(analyses, whose)
@@ -53,7 +53,10 @@ def draw_learning_gains(analyses: Analyses, styles: ArmStyles) -> Drawing | None
 
 
 def _draw_panel(panel: Panel, lines: dict[str, list[GainAtStep]], styles: ArmStyles, margin: float) -> None:
-    """Draw the gains in an arena, with the margin as a band."""
+    """Draw a line for each comparison in an arena, by the name of its arm, with the margin as a band.
+
+    If there are few lines, their intervals are drawn too, and the lines are moved aside, so that no bar hides another.
+    """
     axes = panel.axes
     panel.best = "high"
     axes.set_xlabel("training step")
@@ -62,9 +65,10 @@ def _draw_panel(panel: Panel, lines: dict[str, list[GainAtStep]], styles: ArmSty
     axes.axhline(0, color=LIGHT["edge"], linewidth=1)
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     has_bars = len(lines) <= MOST_BARS
+    middle = (len(lines) - 1) / 2
     for place, (name, curve) in enumerate(lines.items()):
-        apart = (place - (len(lines) - 1) / 2) * APART * curve[-1].step
-        shift = apart if has_bars else 0.0
+        last_step = curve[-1].step
+        shift = (place - middle) * APART * last_step if has_bars else 0.0
         _draw_line(panel, name, styles[name], curve, shift=shift, has_bars=has_bars)
     axes.set_yscale("symlog", linthresh=margin)
     axes.yaxis.set_major_locator(FixedLocator(_ticks(panel, margin)))
@@ -75,7 +79,7 @@ def _draw_panel(panel: Panel, lines: dict[str, list[GainAtStep]], styles: ArmSty
 def _draw_line(
     panel: Panel, name: str, style: ArmStyle, curve: Sequence[GainAtStep], shift: float, has_bars: bool
 ) -> None:
-    """Draw the gain of a comparison over the training, a little aside, and its intervals as bars."""
+    """Draw the gain of a comparison over the training, moved by `shift` steps, and its intervals as bars if asked."""
     axes = panel.axes
     steps = [point.step + shift for point in curve]
     gains = [point.gain for point in curve]
@@ -109,16 +113,21 @@ def _bars(axes: Axes, style: ArmStyle, steps: Sequence[float], curve: Sequence[G
 
 
 def _ticks(panel: Panel, margin: float) -> list[float]:
-    """The ticks of the y axis: 0, both ends of the margin, and the powers of ten beyond it as far as they are apart."""
+    """The ticks of the y axis: 0, both ends of the margin, and the powers of ten beyond it.
+
+    A power whose label would overlap that of the tick before it is left out.
+    """
     axes = panel.axes
     farthest = float(max(map(abs, axes.get_ylim())))
-    lowest = math.floor(math.log10(margin)) + 1
-    highest = max(math.floor(math.log10(farthest)), lowest - 1)
-    kept: list[float] = []
-    for tick in (margin, *(10.0**exponent for exponent in range(lowest, highest + 1))):
-        heights = [_height(axes, value) * panel.inner_height for value in (*kept[-1:], tick)]
-        if len(heights) == 1 or heights[1] - heights[0] >= LABEL_HEIGHT:
-            kept.append(tick)
+    lowest_power = math.floor(math.log10(margin)) + 1
+    highest_power = math.floor(math.log10(farthest))
+    powers = [10.0**exponent for exponent in range(lowest_power, highest_power + 1)]
+    kept = [margin]
+    for power in powers:
+        height = _height(axes, power) * panel.inner_height
+        height_before = _height(axes, kept[-1]) * panel.inner_height
+        if height - height_before >= LABEL_HEIGHT:
+            kept.append(power)
     return [*(-tick for tick in reversed(kept)), 0.0, *kept]
 
 

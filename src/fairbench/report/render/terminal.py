@@ -14,13 +14,16 @@ from fairbench.common.console import Terminal, text_table
 from fairbench.report.view import Cell, TableView
 
 LONGEST = 44
-"""The most letters of a cell on a screen."""
+"""The most characters of a cell on a screen."""
 
 
 def rich_table(view: TableView) -> Table:
     """A table without lines. Names and numbers stay whole; a `Terminal` leaves out columns that do not fit."""
     narrow = view.narrow
-    columns = [(column.title, column.value is not None) for column in narrow.columns]
+    columns = []
+    for column in narrow.columns:
+        is_number = column.value is not None
+        columns.append((column.title, is_number))
     rows = ([cell.text for cell in row] for row in narrow.rows)
     return text_table(columns, rows)
 
@@ -32,42 +35,43 @@ def screen(view: TableView, most: int) -> str:
     console.width = shutil.get_terminal_size().columns
     rows = [list(map(_shortened, row)) for row in view.rows[:most]]
     table = rich_table(replace(view, rows=rows))
-    for column in table.columns:  # a row is a line
+    for column in table.columns:  # so that each row is one line
         column.no_wrap = True
         column.overflow = "crop"
     console.print(table)
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     table_lines = len(table.rows) + 1  # the rows and the head
     shown = lines[:table_lines]
-    note = " ".join(lines[table_lines:])  # on columns that are left out
+    note = " ".join(lines[table_lines:])  # the columns that are left out; empty without any
     if note:
         shown.append(_cut(note, console.width))
     return "\n".join(shown)
 
 
 def _shortened(cell: Cell) -> Cell:
-    """A cell with at most LONGEST letters."""
+    """A cell with at most LONGEST characters."""
     return replace(cell, text=_cut(str(cell.text), LONGEST))
 
 
 def _cut(text: str, most: int) -> str:
-    """A text with at most `most` letters. A longer text ends with an ellipsis."""
+    """A text with at most `most` characters. A longer text is cut off, and ends with three dots."""
     if len(text) <= most:
         return text
     return f"{text[: most - 3]}..."
 
 
 def audit_view(flags: Sequence[Flag]) -> Group:
-    """Every flag with its advice, and the number of each severity."""
+    """Every flag with its advice, and the number of flags of each severity but "pass", which are not among them."""
     lines = []
     for flag in flags:
         lines.append(Text.assemble(f"{flag.severity}  ", (flag.text, STYLES[flag.severity])))
         lines.append(Text(f"      {flag.advice}", "dim"))
-    return Group(*lines, _counts(flags, SEVERITIES[:-1]))
+    wrong = [severity for severity in SEVERITIES if severity != "pass"]
+    return Group(*lines, _counts(flags, wrong))
 
 
 def checks_view(flags: Sequence[Flag]) -> Group:
-    """The result and the advice of every check, and the number of each severity."""
+    """The result and the advice of every check, and the number of checks of each severity, with those that pass."""
     rows = []
     for flag in flags:
         evidence = flag.evidence

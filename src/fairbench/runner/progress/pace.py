@@ -7,7 +7,10 @@ from fairbench.study.record import Record, Seconds
 
 
 def counted_steps(record: Record, planned: int) -> int:
-    """The steps of an ended trial: the planned ones, unless it diverged. A program may end before them."""
+    """The steps with which an ended trial counts: if it finished all planned ones, otherwise those until it diverged.
+
+    A program may finish with fewer steps than planned. They count as all.
+    """
     if record.status == "finished":
         return planned
     assert record.result
@@ -15,10 +18,11 @@ def counted_steps(record: Record, planned: int) -> int:
 
 
 class Pace:
-    """What the ended trials of a study took: the seconds of their steps, and the rest, such as start and evaluations.
+    """What the ended trials of a study took: the seconds of their steps, and their rest.
 
-    The rest of a short trial of a search is a large part of it, so the seconds of a whole trial would make the longer
-    final trials seem too long.
+    The rest of a trial is all that is not a step, such as start and evaluations. In a short trial of a search the rest
+    is a large part. So the two are kept apart: seconds of whole trials by their steps would make the longer final
+    trials seem too long.
 
     Args:
         expected: the seconds of a step in each arena, as measured before the study; empty if they are not known.
@@ -44,21 +48,21 @@ class Pace:
     def left(self, steps_left: Mapping[str, int], trials_left: int, workers: int) -> float | None:
         """The seconds until a study is complete; None if nothing is known of a step.
 
-        (sum over arenas of steps left * seconds of a step + trials left * mean rest) / workers
+        (sum over arenas of steps left * seconds of a step + trials left * mean rest of a trial) / workers
 
-        Before the first trial has ended, the rest is the measured start.
+        Before the first trial has ended, the measured start takes the place of the mean rest.
         """
         if not any(self._steps.values()) and not self._expected:
             return None
-        training = sum(left * self._step(arena) for arena, left in steps_left.items())
+        training = sum(steps * self._step_seconds(arena) for arena, steps in steps_left.items())
         rest = self._rest / self._trials if self._trials else self._start
         return (training + trials_left * rest) / workers
 
-    def _step(self, arena: str) -> float:
-        """The seconds of a step in an arena.
+    def _step_seconds(self, arena: str) -> float:
+        """The mean seconds of a step in the ended trials of an arena.
 
-        They are those of its ended trials. Without one they are the expected ones, scaled by what the trials of other
-        arenas took in place of the expected; if none is expected, the mean of the other arenas.
+        Without such a trial: the expected seconds, multiplied by the ratio of taken to expected seconds in the other
+        arenas, as far as they have trials. Without expected seconds: the mean over the steps of all other arenas.
         """
         if self._steps[arena]:
             return self._training[arena] / self._steps[arena]
