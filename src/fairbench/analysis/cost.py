@@ -14,6 +14,8 @@ from fairbench.study.record import TrialCost
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step, without evaluation."""
+PROGRAM = "program"
+"""The value of `data_on` for a training program."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Cost:
     total_s: float
     data_on: str
     peak_memory_mb: float | None
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether the arm is a training program, of whose step only the whole time is known, not its phases."""
+        return self.data_on == PROGRAM
 
 
 def costs(analyses: Analyses) -> list[Cost]:

@@ -28,6 +28,7 @@ from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.mechanism import acted, draw_mechanism
 from fairbench.report.figures.panel import log_axis, separate
+from fairbench.report.figures.step_time import draw_step_time
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.study import NORMAL_TEXT, paper_figures
@@ -272,6 +273,15 @@ def test_a_bar_of_step_time_is_as_long_as_its_label_says():
     cost = analyses.of(costs)[0]
     assert (cost.data_ms, cost.forward_ms, cost.backward_ms, cost.step_ms) == (10.0, 10.0, 10.0, 4.0)
     assert cost.train_ms == 34.0
+
+
+@pytest.mark.parametrize(("data_on", "speaks_of_noise"), [("cpu", True), ("program", False)])
+def test_the_factor_over_adamw_mentions_noise_only_after_it_was_told(data_on, speaks_of_noise):
+    the_study = study(("vit",), ("AdamW", "PsiLogic"))
+    analyses = analysed(the_study, Records(the_study, timing(), recorded({"cost.data_on": data_on})))
+    caption = drawn(draw_step_time, analyses).caption
+    assert "over AdamW" in caption
+    assert ("noise" in caption) == speaks_of_noise
 
 
 LINEAR = ((-0.0125, 0.0102), (-3e6, 2e6), (0, 40), (0.001, 0.0012))

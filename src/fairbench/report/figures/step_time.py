@@ -19,28 +19,31 @@ NARROW = 4
 """The width of a panel in inches below which the legend has two lines."""
 BAR = 0.62
 """The height of a bar, as a share of the height of its row."""
-PROGRAM = "program"
-"""What costs say of a training program, whose phases are not known."""
 PHASES_CAPTION = (
     "Step time: median milliseconds of a training step over the timing trials, by phase; step is clipping, "
     "optimizer and schedule. Forward and backward are the same work for every optimizer: where they differ, the "
     "machine was busy with other work."
 )
+PHASES_FACTOR = " The factor is that of the whole training step over AdamW's, including that noise."
 PROGRAM_CAPTION = (
     "Step time: median milliseconds of a step over the timing trials: the wall time of the program, its start "
     "included, over its steps."
 )
+PROGRAM_FACTOR = " The factor is that of the step over AdamW's."
 
 
 def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
-    """The figure of step times: a bar for each optimizer, with a part for each phase."""
+    """The figure of step times: a panel for each arena, with a bar for each optimizer.
+
+    A bar has a part for each phase, unless the optimizer is that of a training program. None without any time.
+    """
     suite = analyses.suite
     known = [cost for cost in analyses.of(costs) if cost.train_ms is not None]
     arenas = [arena for arena in suite.arenas if any(cost.arena == arena for cost in known)]
     if not arenas:
         return None
     left = width_for(style.label for style in styles.values())
-    has_phases = any(cost.data_on != PROGRAM for cost in known)
+    has_phases = not all(cost.is_of_program for cost in known)
     bottom = 0.65
     if has_phases:
         bottom = 1.3 if panel_width() < NARROW else 0.95
@@ -54,7 +57,7 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
             _draw_legend(panel, left, bottom, height)
     caption = PHASES_CAPTION if has_phases else PROGRAM_CAPTION
     if "AdamW" in suite.optimizers:
-        caption += " The factor is that of the whole training step over AdamW's, including that noise."
+        caption += PHASES_FACTOR if has_phases else PROGRAM_FACTOR
     return finished(figure, by_arena, "step_time", "Step time", caption)
 
 
@@ -84,7 +87,7 @@ def _draw_bars(panel: Panel, costs: Sequence[Cost], styles: ArmStyles) -> None:
         end = _draw_bar(panel, row, cost, style)
         text = _time_text(cost, adamw_ms)
         _draw_time(panel, row, end, text, style)
-        # the axis must leave space for the text after the bar, of which a share of the width is needed
+        # the text after the bar takes a share of the panel's width, and the axis is longer by that
         share_of_text = (text_width(text) + 8) / inner_width(panel.axes)
         limit = max(limit, end / max(1 - share_of_text, 0.2))
         panel.said.append(f"{cost.optimizer}: {number(cost.train_ms, 3)} ms.")
@@ -96,7 +99,7 @@ def _draw_bar(panel: Panel, row: int, cost: Cost, style: ArmStyle) -> float:
     """Draw the phases of an optimizer as a bar from left to right. Returns the end of the bar in milliseconds."""
     left = 0.0
     for phase, color in zip(STEP_PHASES, PHASE_COLORS, strict=True):
-        if cost.data_on == PROGRAM and phase != "step":
+        if cost.is_of_program and phase != "step":
             continue
         width = getattr(cost, f"{phase}_ms")
         bar = Rectangle((left, row - BAR / 2), width, BAR, facecolor=color, linewidth=0)

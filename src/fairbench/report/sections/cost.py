@@ -8,7 +8,7 @@ from fairbench.analysis.curves import equal_times
 from fairbench.analysis.pair_times import PairTimes, pair_times
 from fairbench.common.formatting import number, p_value
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.step_time import PROGRAM, draw_step_time
+from fairbench.report.figures.step_time import draw_step_time
 from fairbench.report.view import ARM, TextColumn, aligned, integers, numbers, page_only, ratios, words
 
 whole_number = "{:.0f}".format
@@ -36,7 +36,7 @@ def _cost_columns(analyses: Analyses) -> list[TextColumn]:
 
 def _is_of_programs(analyses: Analyses) -> bool:
     """Whether all costs are those of training programs."""
-    return all(cost.data_on == PROGRAM for cost in analyses.of(costs))
+    return all(cost.is_of_program for cost in analyses.of(costs))
 
 
 def _cost_caption(analyses: Analyses) -> str:
@@ -52,7 +52,7 @@ def _cost_caption(analyses: Analyses) -> str:
         "step is data, forward, backward and optimizer; the optimizer’s part is clipping, step and schedule. Peak "
         "memory is that of torch’s tensors on a GPU, and that of the whole process on a CPU."
     ]
-    if any(cost.data_on == PROGRAM for cost in analyses.of(costs)):
+    if any(cost.is_of_program for cost in analyses.of(costs)):
         parts.append("Of a training program, a step is its wall time, start included, over its steps, without phases.")
     fused = [name for name, plan in analyses.suite.optimizers.items() if plan.options.get("fused")]
     if fused:
