@@ -148,7 +148,7 @@ def write_report(history: History, lookup: Lookup, directory: Path, for_paper: b
     report.files.append(directory / DICTIONARY)
     report.figures = draw_figures(report.source)
     files = _shown_files(report, for_paper)
-    earlier = _earlier_files(directory)  # before their listing is written anew
+    earlier = _earlier_files(directory)  # before the new listing is written
     files[LISTING] = "".join(f"{name}\n" for name in (*data, DICTIONARY, *files, LISTING, PAGE))
     files[PAGE] = render_page(report)
     for name, content in files.items():
