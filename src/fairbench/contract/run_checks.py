@@ -66,7 +66,7 @@ def check_all(name: str, plan: OptimizerPlan, call_each: CallEach) -> list[Flag]
 
     # a check may train, and one that starts an interpreter loads the libraries again
     limit = CHECK_LIMIT + 3 * seconds
-    # checks that measure time run last, with no other check beside them
+    # checks that measure time run last, while no other check runs
     for alone in (False, True):
         chosen = [check for check in others if (check in names["timed"]) == alone]
         call = partial(call_each, preload=preload, limit=limit, alone=alone)
