@@ -22,6 +22,8 @@ UNKNOWN = "cannot be told"
 """The verdict on a trend that the trials do not determine."""
 POWER = 0.92
 """The power of a forecast by the delta method. At least 90% of simulated studies then find the trend."""
+TAIL = LEVEL / 2
+"""The probability beyond each end of the interval that a test has."""
 ROUNDS = 6
 """The number of rounds in which the detectable trend is corrected for its effect on its own error.
 
@@ -103,7 +105,7 @@ def verdict(trend: TTest, p_holm: float | None, alpha: float, margin: float) -> 
             return "grows"
         return "shrinks"
     half_width = (trend.ci_high - trend.ci_low) / 2
-    error = half_width / critical_t(LEVEL / 2, trend.df)  # the interval that a test has is of level 1 - LEVEL
+    error = half_width / critical_t(TAIL, trend.df)
     farthest = abs(trend.difference) + critical_t(alpha, trend.df) * error
     if farthest < margin:
         return "holds"
