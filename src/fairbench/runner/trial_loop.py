@@ -92,7 +92,7 @@ class TrialLoop:
     Args:
         study: the study.
         store: the records of the study on disk.
-        observer: is told what happens.
+        observer: learns what happens.
         timing: whether the steps of the optimizers are timed after all other trials.
         fail_fast: whether the first failed trial ends the run.
         seeds_of: the number of final seeds of some optimizers, in place of the number that the study needs.
@@ -272,7 +272,7 @@ class TrialLoop:
     def _end(self, claims: Claims, spec: TrialSpec, record: Record) -> None:
         """Note that a claimed trial has a record. The claim on timing is kept for the next timing trial.
 
-        After the last final trial of an arena the observer is told its first verdicts, if others are still to come.
+        After the last final trial of an arena the observer gets its first verdicts, if others are still to come.
         """
         if spec.stage != "timing":
             claims.complete(spec.id)
