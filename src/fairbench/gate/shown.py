@@ -119,7 +119,7 @@ def _next(gate: Gate, steps: Sequence[PastStep]) -> str:
 
 
 def _is_at_dropped(gate: Gate, steps: Sequence[PastStep]) -> bool:
-    """Whether the checkout still has a try that is not head, and no commit after it."""
+    """Whether the checkout is at a try that was not kept. It is not, if the last try is the session's head."""
     tried = [step.commit for step in steps if step.kind == "try"]
     if not tried or tried[-1] == gate.session.head:
         return False

@@ -99,7 +99,7 @@ class Store:
         return read_file(path, interpret)
 
     def write(self, spec: TrialSpec, record: WholeRecord) -> bool:
-        """Write a record atomically, with its checksum, and remove the trial's checkpoint.
+        """Write a record atomically, with its checksum. Unless the trial failed, remove what it needed to continue.
 
         Two drivers may complete the same trial (see `runner/coordination/claims.py`): the first record counts. A trial
         that was marked as sharing its machine gets `alone` false.
@@ -120,7 +120,7 @@ class Store:
         return is_first
 
     def _may_write(self, trial: str) -> bool:
-        """Whether a record of the trial may be written: the trial has none, or a failed or damaged one."""
+        """Whether a record of the trial may be written: it has none, or a failed or damaged one that may be read."""
         earlier = self._read(trial, Record)
         if isinstance(earlier, Damaged):
             return not earlier.locked  # a record that this user may not read may be final

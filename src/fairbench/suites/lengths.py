@@ -1,4 +1,8 @@
-"""A suite with another number of final seeds, or with longer or shorter trials."""
+"""A suite with another number of final seeds, or with longer or shorter trials.
+
+Arenas may be points of one family: the same task at several horizons, which make a curve of steps, or at several sizes,
+which make a ladder. All points of a family are scaled by the same factor.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +36,8 @@ def _numbered(seeds: Sequence[int], number: int) -> list[int]:
 def with_steps(suite: Suite, steps: int) -> Suite:
     """A suite whose final trials have `steps` steps. Search trials, warm-up and log intervals keep their shares.
 
-    An arena at another horizon has as many more or fewer steps. On a ladder, the shortest final trials have `steps`
-    steps. Options of optimizers and shocks that count steps stay as they are.
+    An arena at another horizon is scaled by the same factor. On a ladder, the shortest final trials have `steps` steps.
+    Options of optimizers and shocks that count steps stay as they are.
     """
     arenas = {name: _rescaled(suite, plan, steps) for name, plan in suite.arenas.items()}
     before = _shortest(suite.arenas.values())
@@ -62,10 +66,10 @@ def _rescaled(suite: Suite, plan: ArenaPlan, steps: int) -> ArenaPlan:
 
 
 def _reference_steps(arenas: Mapping[str, ArenaPlan], plan: ArenaPlan) -> int:
-    """The number of steps that becomes the given one.
+    """The steps of the arena by which an arena is scaled.
 
-    It is the number of the arena itself, of the arena to whose curve it belongs, or of the shortest arena on its
-    ladder.
+    It is the arena itself if it is no point of a family, the reference of its curve if that is in the suite, and
+    otherwise the shortest arena of its ladder.
     """
     if plan.ladder_point is None:
         return plan.steps

@@ -94,7 +94,12 @@ def judge_ladders(results: Results) -> dict[str, Ladder]:
 
 
 def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]:
-    """`trend` and `trend_spread` of a `Forecast` for each arena on a ladder that can determine a law."""
+    """What the planned seeds detect on each ladder that can determine a law, for each of its arenas.
+
+    Returns:
+        The trend that is detected for every optimizer, None without records that give a law; and the spread between
+        seeds with which `trend_margin` would be detected. A `Forecast` has both as `trend` and `trend_spread`.
+    """
     suite = results.study.suite
     seeds = len(suite.final.seeds)
     judged = judge_ladders(results)
@@ -113,7 +118,7 @@ def detectable_trends(results: Results) -> dict[str, tuple[float | None, float]]
             # the plan assumes optimizers that are as fast as the reference
             equally_fast = replace(law, speed_ups=())
             trends = detectable_trend(sizes, steps, names, seeds, equally_fast, law.spread, alpha=level)
-            trend = max(trends.values())
+            trend = max(trends.values())  # the smallest that is detected for all of them
         for arena in arenas:
             trends_of_arenas[arena] = (trend, spread)
     return trends_of_arenas
