@@ -9,7 +9,6 @@ Times are those of the processor; a ratio is the median over the rounds of (PsiL
 """
 
 import os
-import statistics
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,10 +17,10 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from clocks import Run, blocks, processor
+from clocks import Run
 from contenders import LR
 from csv_files import csv_parser, write_csv
-from step_time import interleaved
+from step_time import in_blocks
 from torch import Tensor, nn
 from torch.optim import AdamW
 from triton.runtime import driver
@@ -120,16 +119,11 @@ def measure(number: int, rounds: int) -> Iterator[dict[str, Any]]:
         for _ in range(3):
             step()
             baseline()
-        count = max(1, round(BLOCK_SECONDS / processor(step)))
-        mine, theirs = interleaved([blocks(step, count), blocks(baseline, count)], processor, rounds)
-        ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
         yield {
             "tensors": number,
             "contender": name,
             "executed": "+".join(step.__self__.executed) if hasattr(step, "__self__") else "",
-            "microseconds": round(1e6 * statistics.median(mine) / count, 1),
-            "baseline_microseconds": round(1e6 * statistics.median(theirs) / count, 1),
-            "ratio": round(statistics.median(ratios), 3),
+            **in_blocks(step, baseline, BLOCK_SECONDS, rounds),
             "target": TARGET,
         }
 

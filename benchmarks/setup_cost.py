@@ -9,16 +9,15 @@ rounds of (PsiLogic / AdamW in that round).
 
 import copy
 import gc
-import statistics
 import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
-from clocks import Run, blocks, processor
+from clocks import Run
 from csv_files import csv_parser, write_csv
-from step_time import interleaved
+from step_time import in_blocks
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
@@ -65,15 +64,10 @@ def measure(number: int, rounds: int) -> Iterator[dict[str, Any]]:
         for _ in range(20):
             mine()
             theirs()
-        count = max(1, round(BLOCK_SECONDS / processor(mine)))
-        seconds, baseline_seconds = interleaved([blocks(mine, count), blocks(theirs, count)], processor, rounds)
-        ratios = [a / b for a, b in zip(seconds, baseline_seconds, strict=True)]
         yield {
             "tensors": number,
             "call": call,
-            "microseconds": round(1e6 * statistics.median(seconds) / count, 1),
-            "baseline_microseconds": round(1e6 * statistics.median(baseline_seconds) / count, 1),
-            "ratio": round(statistics.median(ratios), 3),
+            **in_blocks(mine, theirs, BLOCK_SECONDS, rounds),
             "target": TARGETS[call],
         }
 

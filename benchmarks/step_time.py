@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from clocks import Clock, Run, captured, device, host, wall
+from clocks import Clock, Run, blocks, captured, device, host, processor, wall
 from contenders import CLIPPED, LR, clipping, contenders
 from csv_files import csv_parser, write_csv
 from tensor_sets import TENSOR_SETS, tensors_with_gradients
@@ -61,6 +61,18 @@ def summary(mine: list[float], baseline: list[float], prefix: str = "") -> dict[
         f"{prefix}milliseconds": round(1e3 * statistics.median(mine), 3),
         f"{prefix}baseline_milliseconds": round(1e3 * statistics.median(baseline), 3),
         f"{prefix}ratio": round(ratio, 3),
+    }
+
+
+def in_blocks(mine: Run, baseline: Run, block_seconds: float, rounds: int) -> dict[str, Any]:
+    """Microseconds of the processor for a call of each, and the ratio; blocks of calls take turns."""
+    count = max(1, round(block_seconds / processor(mine)))
+    seconds, baseline_seconds = interleaved([blocks(mine, count), blocks(baseline, count)], processor, rounds)
+    ratio = statistics.median(a / b for a, b in zip(seconds, baseline_seconds, strict=True))
+    return {
+        "microseconds": round(1e6 * statistics.median(seconds) / count, 1),
+        "baseline_microseconds": round(1e6 * statistics.median(baseline_seconds) / count, 1),
+        "ratio": round(ratio, 3),
     }
 
 

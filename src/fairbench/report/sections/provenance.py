@@ -32,6 +32,9 @@ def arena_table(analyses: Analyses) -> TableView:
     def metric(name: str) -> str:
         return f"{suite.arenas[name].metric} ({suite.better(name)})"
 
+    of_search = []
+    if suite.searches:
+        of_search.append(_plan_column(suite, "Sweep steps", "sweep_steps"))
     columns = (
         TextColumn("Arena", str),
         TextColumn("Task", task),
@@ -40,12 +43,11 @@ def arena_table(analyses: Analyses) -> TableView:
         TextColumn("Primary metric", metric),
         _plan_column(suite, "Margin", "margin", form=exact),
         _plan_column(suite, "Steps", "steps"),
-        *([_plan_column(suite, "Sweep steps", "sweep_steps")] if suite.searches else []),
+        *of_search,
         _plan_column(suite, "Batch size", "batch_size"),
     )
-    caption = "".join(
-        ["The task, the data and the training of each arena.", *_own_lengths(suite), *_data_faults(suite)]
-    )
+    sentences = ["The task, the data and the training of each arena.", *_own_lengths(suite), *_data_faults(suite)]
+    caption = "".join(sentences)
     return table_view("arenas", caption, columns, rows=suite.arenas)
 
 
