@@ -40,7 +40,7 @@ class OptimizerEntry:
     """A known optimizer.
 
     Attributes:
-        factory: what makes it, as `module:Class`.
+        factory: what makes it, such as `module:Class`.
     """
 
     name: str

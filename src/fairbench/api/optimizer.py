@@ -64,7 +64,7 @@ def user_optimizer(
         own_name, plan = next(iter(plans.items()))
         return UserOptimizer(name or own_name, plan)
     if not callable(optimizer) or not hasattr(optimizer, "__qualname__"):
-        named = "or what a file names, as 'path/to/file.py:Name', which may be a partial"
+        named = "or what a file names, such as 'path/to/file.py:Name', which may be a partial"
         raise UsageError(f"an optimizer is a name, a class, a function, {named}; got {optimizer!r}")
     own_name = optimizer.__qualname__
     plan = OptimizerPlan(factory=f"{optimizer.__module__}:{own_name}")

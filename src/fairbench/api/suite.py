@@ -77,7 +77,7 @@ class Suite:
             reference: the optimizer with which all others are then compared, unless the suite compares every pair.
             seeds: final seeds, or their number.
             steps: steps of final trials; the other lengths keep their shares.
-            lr_grid: a grid of learning rates, as "1e-4:1e-1:7".
+            lr_grid: a grid of learning rates, such as "1e-4:1e-1:7".
             settings: values by dotted keys, as {"training.clip_norm": 0, "AdamW.weight_decay": 0.1}.
 
         Raises:

@@ -68,7 +68,7 @@ class ProgramOptions:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each reported value in the files of results, by its key, as "val/loss"."""
+        """The name of each reported value in the files of results, by its key, such as "val/loss"."""
         reported = ["step", "train/loss"]
         for split in ("val", "test"):
             reported += [f"{split}/{metric}" for metric in self.metrics]
@@ -130,7 +130,7 @@ def _check_options(path: KeyPath, options: ProgramOptions) -> None:
     except ValueError as error:
         raise Wrong((*path, "program"), f"must be a command: {error}; got {options.program!r}") from error
     if not words:
-        raise Wrong((*path, "program"), "must be a command, as 'python train.py --lr {lr}', got an empty one")
+        raise Wrong((*path, "program"), "must be a command, such as 'python train.py --lr {lr}', got an empty one")
     for word in words:
         if word in OF_A_SHELL:
             remedy = "write bash -c '...' around it, or env -C FOLDER COMMAND for another folder"
@@ -156,7 +156,7 @@ def _check_pattern(path: KeyPath, pattern: str) -> None:
     except re.error as error:
         raise Wrong(path, f"must be a regular expression: {error}; got {pattern!r}") from error
     if groups != 1:
-        raise Wrong(path, f"must have one group, as 'val loss ([0-9.]+)', got {pattern!r}")
+        raise Wrong(path, f"must have one group, such as 'val loss ([0-9.]+)', got {pattern!r}")
 
 
 def own_folder(folder: Path) -> Path:

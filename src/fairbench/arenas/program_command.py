@@ -10,7 +10,7 @@ from fairbench.common.errors import UsageError, nearest
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 """The beginning of a word that sets an environment variable."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-"""A placeholder in a word of the command, as `{lr}`, which a value of the trial replaces."""
+"""A placeholder in a word of the command, such as `{lr}`, which a value of the trial replaces."""
 VARIANT = "{variant}"
 """The placeholder for the words of a variant. Without it they stand at the end of the command."""
 

@@ -136,7 +136,7 @@ def columns(text: str) -> dict[str, str]:
     pairs = re.findall(r'(\w+)=("[^"]*"|[^,"]+)', text)  # skips what has another form
     understood = ",".join(f"{role}={name}" for role, name in pairs)
     if understood != text:
-        raise UsageError(f'--columns must be WHAT=NAME,..., as optimizer=model,value="val/acc", got {text!r}')
+        raise UsageError(f'--columns must be WHAT=NAME,..., such as optimizer=model,value="val/acc", got {text!r}')
     return {role: name.strip('"') for role, name in pairs}
 
 

@@ -19,7 +19,7 @@ def init(options: argparse.Namespace) -> Shown:
     from fairbench.gate import commands
 
     if not options.program:
-        raise UsageError('a session is that of a --program, as --program "python train.py" --metric val_bpb:min')
+        raise UsageError('a session needs a program, such as --program "python train.py" --metric val_bpb:min')
     return commands.init(_declared(options), options.protect, new=options.new, quiet=options.json)
 
 

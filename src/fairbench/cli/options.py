@@ -79,7 +79,7 @@ def add_program_options(command: argparse._ActionsContainer) -> None:
     metric = "the program's primary metric and its better direction, as val/loss:min"
     add("--metric", metavar="NAME:min|max", help=metric)
     results = (
-        "files with the program's results below {out}, as '**/metrics.csv' (default: metrics.jsonl, or its output)"
+        "files with the program's results below {out}, such as '**/metrics.csv' (default: metrics.jsonl, or its output)"
     )
     add("--results", metavar="GLOB", help=results)
     pattern = "regular expression with one group that reads the metric from each line of the program's output"
@@ -239,7 +239,7 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
         return {}
     missing = [option for option, value in values.items() if value is None]
     if missing:
-        raise UsageError(f"--program needs {' and '.join(missing)}, as --metric val/loss:min --margin 0.01")
+        raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
     if not name or direction not in ("min", "max"):
         raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")

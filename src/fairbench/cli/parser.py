@@ -194,14 +194,14 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
         "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
     )
     add("results", nargs="*", metavar="TABLE", help=f"{results_help}; or several files, or a folder of runs")
-    name_help = "what the paths of several files say, as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    name_help = "what the paths of several files say, such as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
     add("--name", default="", metavar="REGEX", help=name_help)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")
     names_of_baselines = partial(names, "--baselines")
     baselines_help = "only against these: a smaller family of tests"
     add("--baselines", type=names_of_baselines, default=(), metavar="A,B,...", help=baselines_help)
-    columns_help = 'what the columns of a table are, as optimizer=model,value="val/acc"'
+    columns_help = 'what the columns of a table are, such as optimizer=model,value="val/acc"'
     add("--columns", type=columns, default="", metavar="WHAT=NAME,...", help=columns_help)
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")

@@ -152,7 +152,7 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     from fairbench.api.noise import measured_noise
 
     if not options.program:
-        raise UsageError('noise is that of a --program, as --program "python train.py --seed {seed}"')
+        raise UsageError('noise needs a program, such as --program "python train.py --seed {seed}"')
     if len(options.variant) > 1:
         raise UsageError("noise is that of one variant, the base; give --variant once, or leave it out")
     if options.runs < LEAST_RUNS:

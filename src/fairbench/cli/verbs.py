@@ -53,7 +53,7 @@ def _add_gate_options(command: Parser) -> None:
     add("--steps", type=whole, metavar="N", help=steps)
     test = "name of the same metric on a test split, which only certificates read"
     add("--test-metric", metavar="NAME", help=test)
-    protect = "files that no try may change, as 'eval/*'; may be repeated"
+    protect = "files that no try may change, such as 'eval/*'; may be repeated"
     add("--protect", action="append", default=[], metavar="GLOB", help=protect)
     add("--new", action="store_true", help="begin another session; the ledger of the last one stays")
 
@@ -96,7 +96,7 @@ def _add_dataset_options(command: Parser) -> None:
     """Add the options that choose datasets, and the folder in which the datasets are."""
     command.add_argument("--suite", metavar="S", help="the datasets of this suite (default: every dataset)")
     command.add_argument("--dataset", nargs="+", metavar="D", help="only these")
-    add_setting(command, "an option of the one --dataset, as vocabulary=4096; may be repeated")
+    add_setting(command, "an option of the one --dataset, such as vocabulary=4096; may be repeated")
     root = "folder of all data (default: data)"
     command.add_argument("--data-root", type=Path, metavar="DIR", default=Path("data"), help=root)
 

@@ -31,7 +31,7 @@ def duration(seconds: float) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """A number of bytes in a suitable unit, as "12.3 MB"."""
+    """A number of bytes in a suitable unit, such as "12.3 MB"."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -145,7 +145,7 @@ def confidence_level(level: float | None) -> str:
 
 
 def interval_name(levels: Iterable[float | None]) -> str:
-    """Intervals with their levels, as "99.6% interval" or "95% to 99.6% interval"."""
+    """Intervals with their levels, such as "99.6% interval" or "95% to 99.6% interval"."""
     known = sorted({level for level in levels if level is not None})
     texts = [confidence_level(level) for level in known]
     if not texts:

@@ -30,7 +30,7 @@ def load(reference: str, what: str) -> Any:
 
     Args:
         reference: `module:Name`, also of the working directory, or `path/to/file.py:Name` with a relative path.
-        what: the kind of object, as "optimizer factory", for errors.
+        what: the kind of object, such as "optimizer factory", for errors.
 
     Raises:
         UsageError: the reference is wrong, or the import fails.

@@ -43,7 +43,7 @@ class Damaged:
         """The message on a damaged file.
 
         Args:
-            what: the kind of file, as "record".
+            what: the kind of file, such as "record".
             remedy: what to do about wrong content.
         """
         if self.locked:

@@ -61,7 +61,7 @@ class PastStep:
         return list(dict.fromkeys(run.seed for run in self.runs))
 
     def number_of(self, key: str) -> float | None:
-        """A number of its verdict, as "gain"; None without one."""
+        """A number of its verdict, such as "gain"; None without one."""
         return self.end.get(key)
 
     @property

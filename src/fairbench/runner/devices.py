@@ -113,7 +113,7 @@ def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool =
         numbers = [str(number) for number in range(gpus_each)]
     if len(numbers) < gpus_each:
         cause = f"arenas.{largest}.gpus is {gpus_each}, and the study has {len(numbers)}"
-        raise UsageError(f"{cause}: name more, as --gpus all, or lower the number")
+        raise UsageError(f"{cause}: name more, such as --gpus all, or lower the number")
     slots = []
     # GPUs that are left over after the last full group are not used
     for start in range(0, len(numbers) - gpus_each + 1, gpus_each):

@@ -74,7 +74,7 @@ class Details(msgspec.Struct, frozen=True, gc=False):
     """The long parts of a record, which planning does not read.
 
     Attributes:
-        loss_curve: the mean training loss of each window of steps, as "loss", after its last step.
+        loss_curve: the mean training loss of each window of steps, such as "loss", after its last step.
         evaluations: the metrics on the split of selection; an evaluation with a value that is not finite is left out.
         mechanism: None if the optimizer has none, or was not observed.
         unused: parts of the optimizer that had no effect, see `fairbench.training.unused`.

@@ -92,7 +92,7 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
         if not _has(arena, method):
             raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
     if not facts.metrics:
-        raise UsageError(f'arena {reference!r}: its facts must name at least one metric, as metrics={{"loss": "min"}}')
+        raise UsageError(f'arena {reference!r}: its facts must name at least one metric, such as metrics={{"loss": "min"}}')
     return facts
 
 

@@ -26,7 +26,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        advice = f"text needs quotes, as --set '{key}=\"{value}\"'"
+        advice = f"text needs quotes, such as --set '{key}=\"{value}\"'"
         raise UsageError(f"--set {text}: {value!r} is no TOML value; {advice}") from None
 
 

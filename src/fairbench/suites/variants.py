@@ -18,7 +18,7 @@ from fairbench.suites.schema import Suite
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 """A word such as `NAME=value`."""
-FORM = '"NAME: words for the command", as --variant base --variant "dropout: --dropout 0.1"'
+FORM = '"NAME: words for the command", such as --variant base --variant "dropout: --dropout 0.1"'
 DEFAULT_SWEEP = {"lr_min": 1e-4, "lr_max": 1e-2, "points": 5, "seeds": [0], "evaluations": 1}
 """The sweep of a suite file that has variants and no sweep. It is used only if a command has `{lr}`."""
 

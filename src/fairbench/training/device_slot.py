@@ -8,11 +8,11 @@ class DeviceSlot:
     """The slot of a trial. Only the kind of its device affects the numbers of the trial.
 
     Attributes:
-        device: "cpu", "cuda", or a GPU with its number, as "cuda:1".
+        device: "cpu", "cuda", or a GPU with its number, such as "cuda:1".
         data_root: the folder of prepared data.
         alone: whether the trial is the only one of the study on its GPU or CPU core.
         alone_in_folder: whether a training program waits until no other trial runs in its folder.
-        gpus: the numbers of the GPUs that a training program gets, as "0,1"; empty for all that it finds.
+        gpus: the numbers of the GPUs that a training program gets, such as "0,1"; empty for all that it finds.
         cores: the number of CPU cores of the trial.
         checkpoints: the folder of the trial's checkpoint; empty for none.
         revisions: the folder with the checked-out revisions of a program, each named by its commit; empty for none.

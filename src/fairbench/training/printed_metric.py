@@ -56,7 +56,7 @@ def pattern_for(key: str, text: str) -> Found | None:
     None if there is no such name, or if the pattern would also read the number of another name.
 
     Args:
-        key: the metric, as "val/loss".
+        key: the metric, such as "val/loss".
         text: the output of a program.
     """
     wanted = words_of(key.removeprefix("val/"))

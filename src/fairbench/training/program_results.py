@@ -13,7 +13,7 @@ from fairbench.training.result_names import WrongResults, chosen_names, step_nam
 from fairbench.training.text_results import Row, rows_found
 
 Columns = dict[str, dict[int, float]]
-"""The values of each key, as "val/loss", by the number of steps."""
+"""The values of each key, such as "val/loss", by the number of steps."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Reported:
     """The reports of a program.
 
     Attributes:
-        values: the values of each key, as "val/loss", by the number of steps.
+        values: the values of each key, such as "val/loss", by the number of steps.
         result: the values that the program has reported as its result, by key.
         names: all names in the files.
         counted: whether no report had a number of steps, so that the reports themselves are counted.

@@ -107,7 +107,7 @@ def _visible_gpus(numbers: str, visible: str) -> str:
     """The names of some GPUs for CUDA.
 
     Args:
-        numbers: the numbers of the GPUs among those that this process can use, as "0,1".
+        numbers: the numbers of the GPUs among those that this process can use, such as "0,1".
         visible: the names of the GPUs that this process can use; empty for all of the machine.
     """
     if not visible:

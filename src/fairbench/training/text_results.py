@@ -18,7 +18,7 @@ WORD = r"[A-Za-z_](?:[\w/.\-]|'(?=\w))*"
 PAIR = re.compile(
     rf"(?<![\w.])((?:{WORD}[ \t]+){{0,3}}{WORD})[\"']?[ \t]*[:=]*[ \t]*({NUMBER})(?![\d.]*\d|,\d)", re.IGNORECASE
 )
-"""A name of one to four words and its number in a line of output, as "val loss 2.5" or "val_loss: 2.5".
+"""A name of one to four words and its number in a line of output, such as "val loss 2.5" or "val_loss: 2.5".
 
 A number with commas, as 8,192, is none: it may be one number or two."""
 COLOR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
@@ -61,7 +61,7 @@ def _as_json(number: re.Match[str]) -> str:
 
 
 def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row with the values of nested objects by their path, as "val/loss"."""
+    """A row with the values of nested objects by their path, such as "val/loss"."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):

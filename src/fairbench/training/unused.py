@@ -1,6 +1,6 @@
 """The parts of an optimizer that take no part in a training: state that never changes, and methods that nobody calls.
 
-The training loops of some authors also call other methods than `step`, as `update_hessian`. Without these calls the
+The training loops of some authors also call other methods than `step`, such as `update_hessian`. Without these calls the
 optimizer trains as another method.
 """
 

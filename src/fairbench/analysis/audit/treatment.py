@@ -21,7 +21,7 @@ CLIPPED_ALWAYS = 0.95
 NAMED_OTHERWISE = ("factory", "options", "arenas", "needs", "lr_scale", "lr", "min_lr", "variant")
 """Fields of an `OptimizerPlan` that are not compared as they are.
 
-Some belong to one optimizer. `_treatments` names the others in another form, as `min_lr`, a part of the schedule.
+Some belong to one optimizer. `_treatments` names the others in another form, such as `min_lr`, a part of the schedule.
 """
 
 

@@ -23,7 +23,7 @@ class Entry:
     The names are those of fairbench. A name is empty where none applies.
 
     Attributes:
-        place: the part of the publication that prints it, as "Table 2".
+        place: the part of the publication that prints it, such as "Table 2".
         baseline: the optimizer that `optimizer` is compared with.
         seed: the seed, in digits.
         statistic: "n" (seeds), "mean", "std" or "value" (of one seed), "lr", "verdict" or "p", "ratio", "wall_s" or

@@ -96,7 +96,7 @@ def _first(text: str) -> str:
 
 
 def is_lost(text: str) -> bool:
-    """Whether a cell says that there is no value, as "OOM", or a mean of nan."""
+    """Whether a cell says that there is no value, such as "OOM", or a mean of nan."""
     return _first(text) in LOST
 
 
@@ -133,7 +133,7 @@ def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
         cells: the texts of cells with their locations.
 
     Raises:
-        UsageError: a text is not a number, or a text may be two numbers, as "1,510" alone.
+        UsageError: a text is not a number, or a text may be two numbers, such as "1,510" alone.
     """
     numbers = [(atom, location, text) for text, location in cells for atom in atoms(text)]
     only_comma: list[tuple[str, str]] = []

@@ -37,7 +37,7 @@ def how_read(table: LongTable, entries: Entries, arenas: Sequence[ArenaTable], a
 
 
 def _runs(arenas: Sequence[ArenaTable]) -> str:
-    """The numbers of runs of the optimizers, as "3 runs of A, B; 2 to 3 of C"."""
+    """The numbers of runs of the optimizers, such as "3 runs of A, B; 2 to 3 of C"."""
     sizes = grouped((optimizer, arm.size) for arena in arenas for optimizer, arm in arena.arms.items())
     optimizers_of = grouped((_span(found), optimizer) for optimizer, found in sizes.items())
     are_means = all(arm.given is not None for arena in arenas for arm in arena.arms.values())

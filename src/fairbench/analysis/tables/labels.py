@@ -34,16 +34,16 @@ SUMMARY_WORD = (
 SUMMARY = re.compile(rf"(?:{SUMMARY_WORD}|[øµμσδ∅]|\d+(?:\.\d+)?%|q\d+|p\d\d)")
 """A word of a row or a column that summarizes others."""
 WINS = re.compile(r"\W*w\w*\s*/\s*(?:[td]\w*\s*/\s*)?l\w*\W*", re.IGNORECASE)
-"""The name of a row that counts wins, ties and losses, as "W/T/L"."""
+"""The name of a row that counts wins, ties and losses, such as "W/T/L"."""
 FILLER = re.compile(
     r"(?:of|over|the|all|a|for|per|across|and|in|type|value|standard|geometric|harmonic|arithmetic|weighted|macro|micro"
     r"|test|val|dev|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
 )
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
 SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)
-"""The name of a seed, as "seed 3"."""
+"""The name of a seed, such as "seed 3"."""
 WORD = re.compile(r"[^\W_]+(?:\.\d+)?%?|[∅]")
-"""Letters and digits, which decimals and a percent sign may follow, as "12.5%"; or the sign of a mean."""
+"""Letters and digits, which decimals and a percent sign may follow, such as "12.5%"; or the sign of a mean."""
 
 
 def words_of(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def words_of(text: str) -> list[str]:
 
 
 def is_summary(text: str) -> bool:
-    """Whether a text says that a row or a column summarizes others, as "Avg." and "Mean of 5 runs"."""
+    """Whether a text says that a row or a column summarizes others, such as "Avg." and "Mean of 5 runs"."""
     if WINS.fullmatch(text):
         return True
     words = words_of(text)

@@ -32,14 +32,14 @@ HIGHER = (
 SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
 OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{METRIC_AT_THE_END}", re.IGNORECASE)
-"""A name of a column that joins the name of an optimizer and that of a metric, as "AdamW val_loss"."""
+"""A name of a column that joins the name of an optimizer and that of a metric, such as "AdamW val_loss"."""
 TURNING = (
     "neg|negative|negated|minus|inv|inverse|inverted|reciprocal|one|no|non|not|without|free|to|till|until|at"
     "|drop|gap|diff|difference|delta|change|gain|reduction|decrease|increase|improvement|relative|rel|ratio|speedup"
     "|saved|savings|time|times|step|steps|epoch|epochs|iter|iteration|iterations|hours|minutes|idx|index|rank|ranking"
     "|weight|coef|coefficient|scale"
 )
-"""Words that may turn the better values of a metric around, as "steps to accuracy" and "loss reduction"."""
+"""Words that may turn the better values of a metric around, such as "steps to accuracy" and "loss reduction"."""
 TURNING_SIGN = re.compile(r"^\W*[-−]|\b1\s*[-−/]|\^\s*\{?[-−]|⁻")
 """A sign that turns the better values of a metric around, as in "-loss", "1 - acc" and "1/loss"."""
 ARROWS = {

@@ -106,7 +106,7 @@ class Reading:
         """
         if "n" not in self.texts:
             raise UsageError(
-                f"{self.location}: a mean of how many seeds? Give --columns n=NAME, or their number, as n=5"
+                f"{self.location}: a mean of how many seeds? Give --columns n=NAME, or their number, such as n=5"
             )
         mean, std = self._mean_and_std()
         n = self.number("n")

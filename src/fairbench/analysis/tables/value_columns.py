@@ -60,7 +60,7 @@ def _columns_by_metric(numeric: Sequence[str], *, may_be_any: bool) -> dict[str,
             by_metric.setdefault(metric, {})[role] = column
     complete = {name: parts for name, parts in by_metric.items() if "value" in parts or "mean" in parts}
     if len(complete) > 1 and set(complete.get("value", ())) == {"mean"}:
-        del complete["value"]  # a mean without a metric in its name, as "Average", is that of other columns
+        del complete["value"]  # a mean without a metric in its name, such as "Average", is that of other columns
     if complete:
         return complete
     # no column is likely to be judged: any with the word of a metric in its name may be
@@ -103,7 +103,7 @@ def _described_metric(role: str, stem: str, values: Sequence[str], *, has_mean: 
 
     Args:
         role: the statistic: "mean", "std", "sem" or "n".
-        stem: the name of its column without the statistic, as "acc" of "acc_std"; "value" for one that is only "std".
+        stem: the name of its column without the statistic, such as "acc" of "acc_std"; "value" for one that is only "std".
         values: the columns that are probably judged.
         has_mean: whether a column is called "mean". A column that is only "std" then describes this mean.
     """

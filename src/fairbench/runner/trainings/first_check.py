@@ -72,7 +72,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     With the first one of a suite, the program also runs again with the same seed and with another one.
 
     Returns:
-        The costs; notices for the user; the arena's words for the program and what it has asked for, as "reaches".
+        The costs; notices for the user; the arena's words for the program and what it has asked for, such as "reaches".
     """
     check = FirstCheck(study, arena, slot)
     if study.suite.first_steps == 0:

@@ -27,7 +27,7 @@ SAYS_NOTHING = re.compile(
     r"|checkpoints?|lightning_logs|detect|events|s|v|r)?[\s_.-]*\d*(?:[\s_.-]\d+)*",
     re.IGNORECASE,
 )
-"""A part of a path that says no optimizer, as "version_0"."""
+"""A part of a path that says no optimizer, such as "version_0"."""
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -75,7 +75,7 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
 
     Args:
         sheets: the tables of the files.
-        name: a regular expression with named groups, as "(?P<optimizer>...)", that is looked for in each path; empty
+        name: a regular expression with named groups, such as "(?P<optimizer>...)", that is looked for in each path; empty
             for the part of the paths that differs.
 
     Raises:
