@@ -98,7 +98,7 @@ def verdicts(
         better: whether lower or higher values are better; empty where a column `better` or the metric's name says it.
         baselines: the optimizers to compare it with; empty for all.
         alpha: family-wise error rate, between 0 and 1.
-        columns: what the columns are where their names do not say it, as {"optimizer": "model", "value": "val/acc"}.
+        columns: what the columns are if their names do not say it, such as {"optimizer": "model", "value": "val/acc"}.
         metric: what is judged where there are several metrics: a column, or a name in the column metric.
         at: the point of curves that is judged: "last", "best", or a step.
         margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
@@ -106,8 +106,8 @@ def verdicts(
         test: the test of two optimizers; empty for the paired test where they have the same seeds or share most of
             them, and Welch's test otherwise.
         min_seeds: the fewest seeds of an optimizer for a verdict other than inconclusive, at least 2.
-        name: for several files, a regular expression of their paths whose named groups are columns, as optimizer and
-            seed; empty for the part of the paths that differs.
+        name: for several files, a regular expression of their paths whose named groups are columns, such as optimizer
+            and seed; empty for the part of the paths that differs.
 
     Returns:
         The comparisons; in `read_as` how the table was read, and in `notes` what was skipped, merged or assumed.

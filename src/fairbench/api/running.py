@@ -79,7 +79,7 @@ def check(
     Args:
         optimizer: a name, `module:Class`, `path/to/file.py:Class`, or a class, which may be defined in a notebook.
         suite: has the options of the optimizer, if it is the name of a table in it.
-        settings: options by dotted keys, as {"AdamW.weight_decay": 0.1}.
+        settings: options by dotted keys, such as {"AdamW.weight_decay": 0.1}.
 
     Returns:
         The result of every check; `ok` if none failed.

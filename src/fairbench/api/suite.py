@@ -78,7 +78,7 @@ class Suite:
             seeds: final seeds, or their number.
             steps: steps of final trials; the other lengths keep their shares.
             lr_grid: a grid of learning rates, such as "1e-4:1e-1:7".
-            settings: values by dotted keys, as {"training.clip_norm": 0, "AdamW.weight_decay": 0.1}.
+            settings: values by dotted keys, such as {"training.clip_norm": 0, "AdamW.weight_decay": 0.1}.
 
         Raises:
             UsageError: something is unknown, or does not fit.

@@ -124,7 +124,7 @@ def gpu_numbers(text: str | None) -> list[int]:
         return [0]
     for word in words:
         if not word.isdecimal():
-            raise UsageError(f"--gpus takes numbers of GPUs, as in 0,1, or all; got {word!r}")
+            raise UsageError(f"--gpus takes numbers of GPUs, such as 0,1, or all; got {word!r}")
     return [int(word) for word in dict.fromkeys(words)]
 
 
@@ -146,7 +146,7 @@ def learning_rates(text: str) -> list[float]:
     try:
         rates = [float(word) for word in words]
     except ValueError:
-        raise UsageError(f"--lr must be learning rates, as 3e-4,1e-3; got {text!r}") from None
+        raise UsageError(f"--lr must be learning rates, such as 3e-4,1e-3; got {text!r}") from None
     are_positive = all(0 < lr < float("inf") for lr in rates)
     if not are_positive or len(set(rates)) < len(rates):
         raise UsageError(f"--lr must be positive and finite, each once; got {text!r}")

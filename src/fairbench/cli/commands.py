@@ -68,5 +68,5 @@ def add_with_study(
 ) -> Parser:
     """Add a command whose first argument is the directory of a study. The arguments are those of `add_command`."""
     command = add_command(commands, name, text, function, example=example, codes=codes, json=json)
-    command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, as results/mini")
+    command.add_argument("directory", type=Path, metavar="DIR", help="directory of a study, such as results/mini")
     return command

@@ -22,7 +22,7 @@ PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
-OPTION = "an option of an optimizer, as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
+OPTION = "an option of an optimizer, such as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
 
 
 def add_suite_options(command: argparse.ArgumentParser) -> None:
@@ -44,18 +44,20 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     first = "steps of the program's first check, before any trial; 0 for no check (default: 2)"
     add("--first-steps", type=whole, metavar="N", help=first)
     add("--smoke-test", action="store_true", help="the same as --suite smoke")
-    add("--arenas", metavar="A,B,...", help="only these of the suite; your own as path/to/file.py:Class")
+    add("--arenas", metavar="A,B,...", help="only these of the suite; your own such as path/to/file.py:Class")
     add("--optimizers", metavar="A,B,...", help="only these, in place of all of the suite")
     added = f"an optimizer in addition to those of the suite, may be repeated: {OPTIMIZER}"
     add("--add-optimizer", action="append", default=[], metavar="O", help=added)
     add("--reference", metavar="NAME", help="the baseline of all others (default: the suite's pairs)")
-    add("--seeds", metavar="N", help="number of final seeds, or the seeds, as 1,2,3 (default: the suite's)")
+    add("--seeds", metavar="N", help="number of final seeds, or the seeds, such as 1,2,3 (default: the suite's)")
     steps = "steps of each final trial (default: the suite's); search trials, warm-up and log interval are scaled"
     add("--steps", type=whole, metavar="N", help=steps)
-    grid = "grid of learning rates that is searched for every optimizer, as 1e-4:1e-1:7 (default: the suite's search)"
+    grid = (
+        "grid of learning rates that is searched for every optimizer, such as 1e-4:1e-1:7 (default: the suite's search)"
+    )
     add("--lr-grid", metavar="LOW:HIGH:N", help=grid)
     add("--lr", type=_refused_rate, help=argparse.SUPPRESS)
-    add_setting(group, f"a key of the suite file, as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
+    add_setting(group, f"a key of the suite file, such as training.clip_norm=0 or arenas.vit.steps=100, or {OPTION}")
     add("--compile", action="store_true", help="compile models and optimizer steps")
     images = "images for the arenas that read images: DIR/class/*.png or DIR/train/class/*.png, resized to 32 x 32"
     add("--images", metavar="DIR", help=images)
@@ -74,9 +76,9 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
 def add_program_options(command: argparse._ActionsContainer) -> None:
     """Add the options that describe a training program: how it starts, and where its metric is."""
     add = command.add_argument
-    program = "your own training program, with placeholders as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
+    program = "your own training program, with placeholders such as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
     add("--program", metavar="COMMAND", help=program)
-    metric = "the program's primary metric and its better direction, as val/loss:min"
+    metric = "the program's primary metric and its better direction, such as val/loss:min"
     add("--metric", metavar="NAME:min|max", help=metric)
     results = (
         "files with the program's results below {out}, such as '**/metrics.csv' (default: metrics.jsonl, or its output)"
@@ -135,12 +137,12 @@ def add_sbatch_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `fairbench slurm` that are passed on to sbatch."""
     add = command.add_argument_group("sbatch").add_argument
     add("--array", type=whole, default=1, metavar="N", help="number of drivers (default: 1)")
-    add("--gres", metavar="G", help="resources of each, as in gpu:2, which implies --device cuda")
+    add("--gres", metavar="G", help="resources of each, such as gpu:2, which implies --device cuda")
     add("--cpus-per-task", metavar="N", help="cores of each, and concurrent trials")
-    add("--mem", metavar="M", help="memory of each, as in 16G")
+    add("--mem", metavar="M", help="memory of each, such as 16G")
     add("--time", metavar="T", help="time limit of each; at the limit it is requeued and resumes")
     add("--partition", metavar="P", help="the queue")
-    add("--sbatch", action="append", default=[], metavar="OPTION", help="any other, as in --sbatch=--account=physics")
+    add("--sbatch", action="append", default=[], metavar="OPTION", help="any other, such as --sbatch=--account=physics")
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -242,7 +244,9 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
     if not name or direction not in ("min", "max"):
-        raise UsageError(f"--metric must be a name and its better direction, as val/loss:min; got {options.metric!r}")
+        raise UsageError(
+            f"--metric must be a name and its better direction, such as val/loss:min; got {options.metric!r}"
+        )
     _warn_of_direction(name, direction)
     arena = f"arenas.{PROGRAM_SUITE}"
     changed = {
@@ -278,7 +282,7 @@ def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
     if not options.variant:
         return {}
     if not options.program:
-        raise UsageError("--variant is that of a --program; in a suite file it is a table, as [variants.base]")
+        raise UsageError("--variant is that of a --program; in a suite file it is a table, such as [variants.base]")
     if options.optimizers or options.add_optimizer:
         given = "--optimizers" if options.optimizers else "--add-optimizer"
         raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")

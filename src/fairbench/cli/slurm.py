@@ -68,7 +68,7 @@ def slurm(options: argparse.Namespace) -> str:
 
 
 def _requests_gpus(resources: str) -> bool:
-    """Whether the resources of --gres include GPUs, as in gpu:2."""
+    """Whether the resources of --gres include GPUs, such as gpu:2."""
     kinds = [resource.partition(":")[0] for resource in resources.split(",")]
     return "gpu" in kinds
 
@@ -79,7 +79,7 @@ def _script(options: argparse.Namespace, name: str, directory: Path) -> str:
         raise UsageError(f"--array must be at least 1, the number of drivers; got {options.array}")
     for line in options.sbatch:
         if not line.startswith("-") or "\n" in line:
-            raise UsageError(f"--sbatch takes an option of sbatch, as in --sbatch=--account=physics; got {line!r}")
+            raise UsageError(f"--sbatch takes an option of sbatch, such as --sbatch=--account=physics; got {line!r}")
     # The user's options come later and override the other ones.
     lines = [*_directives(options, name, directory), "--requeue", *options.sbatch]
     return SCRIPT.format(

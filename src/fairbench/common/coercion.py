@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 from fairbench.common.errors import UsageError, unknown
 
 KeyPath = tuple[str, ...]
-"""The path of a key in nested tables, as ("arenas", "gpt", "steps")."""
+"""The path of a key in nested tables, such as ("arenas", "gpt", "steps")."""
 NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
 
 

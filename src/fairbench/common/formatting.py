@@ -60,7 +60,7 @@ def rate(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent with two digits, as 0.24% and 24%. Only a share of 1 is written as 100%."""
+    """A share in percent with two digits, such as 0.24% and 24%. Only a share of 1 is written as 100%."""
     if share is None:
         return NONE
     text = _with_minus(plain(100 * share, ".2g"))
@@ -130,7 +130,7 @@ def p_value(value: float | None) -> str:
 
 
 def confidence_level(level: float | None) -> str:
-    """The level of an interval in percent, with at least one decimal, as 95%, 99.6% and 99.95%.
+    """The level of an interval in percent, with at least one decimal, such as 95%, 99.6% and 99.95%.
 
     It has enough decimals for what lies outside to have a digit other than 0.
     """

@@ -69,7 +69,7 @@ def module_of(reference: str, what: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
             reason += f"; {how_to_install('zoo')}"
         if isinstance(error, ImportError) and "relative import" in str(error):
-            reason += f"; name the module of its package, as {_in_package(place, name)}"
+            reason += f"; name the module of its package, such as {_in_package(place, name)}"
         raise UsageError(f"{what} {reference!r}: cannot import {place!r}: {reason}") from error
 
 

@@ -57,7 +57,7 @@ def idle(trainer: Trainer, steps: int) -> str:
     still = [name for name, distance in zip(names, distances, strict=True) if distance == 0 and name in trained]
     if not still:
         return ""
-    return f"{len(still)} of {len(trained)} tensors with a gradient never move, as {still[0]}"
+    return f"{len(still)} of {len(trained)} tensors with a gradient never move, such as {still[0]}"
 
 
 def _gradient_norms(trainer: Trainer) -> list[float]:

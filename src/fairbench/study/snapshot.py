@@ -77,7 +77,7 @@ def read_plans(directory: Path) -> History:
     history = read_history(directory)
     if not history.plans:
         reason = "there is no config.json" if directory.is_dir() else "there is no such directory"
-        advice = "give the --output-dir of a run, as results/mini"
+        advice = "give the --output-dir of a run, such as results/mini"
         if str(directory) in suite_names():
             advice = f"the study of a suite is in results/{directory}"
         raise UsageError(f"{directory} holds no study: {reason}; {advice}")

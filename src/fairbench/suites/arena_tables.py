@@ -67,7 +67,7 @@ def _with_options(path: KeyPath, table: dict[str, Any], arena: Arena) -> dict[st
     data: dict[str, Any] = build(dict[str, Any], table["data"], (*path, "data"))
     model: dict[str, Any] = build(dict[str, Any], table["model"], (*path, "model"))
     if "source" not in data and not _has(arena, "load_data"):
-        reason = 'needs a source, as in data = { source = "digits" }, or the arena a method load_data'
+        reason = 'needs a source, such as data = { source = "digits" }, or the arena a method load_data'
         raise Wrong((*path, "data"), reason)
     model_arguments = _arguments(arena.build_model)[1:]  # the first argument is the data, and not an option
     completed = dict(table)
@@ -87,12 +87,14 @@ def _facts(arena: Arena, reference: str) -> ArenaFacts:
     facts = getattr(arena, "facts", None)
     if not isinstance(facts, ArenaFacts):
         example = 'facts = ArenaFacts(title="my work", metrics={"loss": "min"})'
-        raise UsageError(f"arena {reference!r} must have facts, as in: {example}; got {facts!r}")
+        raise UsageError(f"arena {reference!r} must have facts, such as {example}; got {facts!r}")
     for method in ("build_model", "loss", "scores"):
         if not _has(arena, method):
             raise UsageError(f"arena {reference!r} has no method {method}; see fairbench.arenas.base.Arena")
     if not facts.metrics:
-        raise UsageError(f'arena {reference!r}: its facts must name at least one metric, such as metrics={{"loss": "min"}}')
+        raise UsageError(
+            f'arena {reference!r}: its facts must name at least one metric, such as metrics={{"loss": "min"}}'
+        )
     return facts
 
 

@@ -39,7 +39,7 @@ def check_file(file: SuiteFile) -> None:
     if len(set(file.schedules)) < len(file.schedules):
         raise Wrong(("schedules",), f"must name each schedule once, got {file.schedules}")
     if file.ladder and file.horizons:
-        reason = "a suite with a ladder gives horizons with the ladder, as in [ladder.gpt]; leave them out here"
+        reason = "a suite with a ladder gives horizons with the ladder, such as [ladder.gpt]; leave them out here"
         raise Wrong(("horizons",), reason)
     for name, shock in file.shock.items():
         kind = str(shock.get("kind"))
@@ -73,7 +73,7 @@ def _check_arena(suite: Suite, name: str, arena: ArenaPlan) -> None:
     facts = suite.facts(name)
     is_on_ladder = arena.ladder_point is not None and arena.ladder_point.size > 0
     if is_on_ladder and facts.metrics[arena.metric] == "max":
-        reason = f"must be one whose minimum is best on a ladder, as a loss, got {arena.metric!r}"
+        reason = f"must be one whose minimum is best on a ladder, such as a loss, got {arena.metric!r}"
         raise Wrong((*path, "metric"), reason)
     if not arena.batch_size and facts.kind != "program":
         raise Wrong((*path, "batch_size"), "must be at least 1, got 0")
@@ -214,7 +214,9 @@ def _check_not_searched(
         if key not in options:
             continue
         if lr is not None:
-            reason = f"must stand outside options, as optimizers.{name}.lr, which fixes the rate; leave it out here"
+            reason = (
+                f"must stand outside options, such as optimizers.{name}.lr, which fixes the rate; leave it out here"
+            )
         elif key == "lr":
             reason = f"is selected by the sweep; leave it out, or fix the rate: optimizers.{name}.lr"
         else:

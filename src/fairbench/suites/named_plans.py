@@ -72,7 +72,7 @@ def _named(
         elif ":" in word or word in registered:
             plans[name] = plan_of_user(name, word)
         elif word.endswith(".py"):
-            raise UsageError(f"{kind} {word!r} names a file; name its class too, as {word}:My{kind.title()}")
+            raise UsageError(f"{kind} {word!r} names a file; name its class too, such as {word}:My{kind.title()}")
         else:
             raise UsageError(f"{unknown(kind, word, known)}; {remark}your own is given as {OWN_FORM}")
     return plans

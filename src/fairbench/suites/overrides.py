@@ -119,7 +119,9 @@ def _with_grid(sweep: Sweep, text: str) -> Sweep:
         lr_max = float(highest)
         points = int(number)
     except ValueError:
-        raise UsageError(f"--lr-grid must have the form lowest:highest:points, as 1e-4:1e-1:7; got {text!r}") from None
+        raise UsageError(
+            f"--lr-grid must have the form lowest:highest:points, such as 1e-4:1e-1:7; got {text!r}"
+        ) from None
     budget = 0
     if sweep.budget:
         budget = points + sweep.budget - sweep.points

@@ -22,7 +22,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     key = left.strip()
     value = right.strip()
     if not key or not equals:
-        raise UsageError(f"--set must have the form key=value, as {FORM}; got {text!r}")
+        raise UsageError(f"--set must have the form key=value, such as {FORM}; got {text!r}")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -71,7 +71,7 @@ def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
         option = key.removeprefix(f"{name}.")
         return ("optimizers", name, "options", option)
     if not dot:
-        raise UsageError(f"--set must have the form key=value, as {FORM}; got the key {key!r}")
+        raise UsageError(f"--set must have the form key=value, such as {FORM}; got the key {key!r}")
     names_of_tables = [name for name, table in tables.items() if isinstance(table, dict)]
     named, _, _ = key.rpartition(".")
     raise unknown("optimizer or table of a suite", named, [*optimizers, *names_of_tables])

@@ -78,7 +78,7 @@ def with_variant_tables(content: Mapping[str, Any]) -> dict[str, Any]:
         return others
     tables = build(dict[str, VariantTable], others.pop("variants"), ("variants",))
     if not tables:
-        raise Wrong(("variants",), "must have at least one table, as [variants.base]")
+        raise Wrong(("variants",), "must have at least one table, such as [variants.base]")
     if "optimizers" in content:
         raise Wrong(("variants",), "are compared in place of optimizers; leave [optimizers] out")
     plans = {}
@@ -204,7 +204,9 @@ def check_variants(suite: Suite) -> None:
             if arena_plan.task != TASK:
                 raise Wrong(path, f"is a variant of a program, and arena {arena} has none; give it a program")
         if "lr" in plan.options and variant.searched:
-            reason = "is searched for every variant; for rates of your own, call the placeholder otherwise, as {rate}"
+            reason = (
+                "is searched for every variant; for rates of your own, call the placeholder otherwise, such as {rate}"
+            )
             raise Wrong((*path, "values", "lr"), reason)
         has_begun = bool(variant.commit)  # then the folder is the program's place in the checkout of the revision
         if variant.folder and variant.revision and not has_begun:

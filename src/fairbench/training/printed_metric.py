@@ -14,7 +14,7 @@ LABELED = re.compile(
 )
 """A name of one to four words and its number, as a program may print them: "RMSE of prediction is: 2.5", "loss | 2.5".
 
-A number with a slash, as 8/10, is none, and neither is one that belongs to a name, as in "top 1: 54"."""
+A number with a slash, such as 8/10, is none, and neither is one that belongs to a name, as in "top 1: 54"."""
 GROUPS = (r"([-+.\w]+)", r"([-+]?\d+\.?\d*)")
 """Groups for a number: for any, which may be infinite or NaN, and for one with letters or a full stop right behind."""
 PART = re.compile(r"[^,;|]*")
@@ -22,7 +22,7 @@ PART = re.compile(r"[^,;|]*")
 MOST = 1_000_000
 """The most characters of an output that are read, its last ones."""
 SHORTEST = 3
-"""The fewest letters of a word that may stand for a longer one, as acc for accuracy."""
+"""The fewest letters of a word that may stand for a longer one, such as acc for accuracy."""
 OTHERS = frozenset({"train", "test", *STEP_NAMES, *OF_ANOTHER_STEP})
 """Words of a name whose number is not one of the validation, or one of another step."""
 

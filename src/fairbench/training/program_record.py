@@ -141,7 +141,7 @@ def _beyond(reported: Reported, steps: int) -> str:
     """The message on a program that reported a step beyond the last one."""
     remedy = (
         "{steps} in the command, or trial.steps in the program, tells it; "
-        'if it counts something else, as epochs, keys = { step = "epoch" } says so'
+        'if it counts something else, such as epochs, keys = { step = "epoch" } says so'
     )
     return f"it reported step {reported.last}, and its trial has {steps}; {remedy}"
 

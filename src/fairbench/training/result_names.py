@@ -33,7 +33,7 @@ def words_of(name: str) -> list[str]:
 def chosen_names(options: ProgramOptions, found: Collection[str]) -> dict[str, str]:
     """The name that stands for each key, except "step", among the names that a program has reported.
 
-    It is the name of the suite's `keys`, or the key itself, or the one name with the same words, as val_loss for
+    It is the name of the suite's `keys`, or the key itself, or the one name with the same words, such as val_loss for
     "val/loss". A metric that has no name with a split may be reported by its own name.
 
     Raises:
@@ -59,12 +59,12 @@ def chosen_names(options: ProgramOptions, found: Collection[str]) -> dict[str, s
 
 
 def _with_words_of(text: str, found: Iterable[str]) -> list[str]:
-    """The names that have the same words as a text, as val_loss and "val/loss"."""
+    """The names that have the same words as a text, such as val_loss and "val/loss"."""
     return [name for name in sorted(found) if words_of(name) == words_of(text)]
 
 
 def _without_split(key: str, found: Iterable[str]) -> list[str]:
-    """The names that are those of a validation metric without its split, as val_bpb or accuracy."""
+    """The names that are those of a validation metric without its split, such as val_bpb or accuracy."""
     split, _, metric = key.partition("/")
     if split != "val" or metric in OF_TRAINING:
         return []

@@ -20,7 +20,7 @@ PAIR = re.compile(
 )
 """A name of one to four words and its number in a line of output, such as "val loss 2.5" or "val_loss: 2.5".
 
-A number with commas, as 8,192, is none: it may be one number or two."""
+A number with commas, such as 8,192, is none: it may be one number or two."""
 COLOR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 """A sequence of characters that colors a terminal."""
 OF_ANOTHER_STEP = frozenset({"best", "lowest", "highest", "minimum", "maximum", "min", "max", "previous", "last"})
@@ -173,7 +173,7 @@ def _name_in(words: Sequence[str]) -> str:
 
 
 def _is_split(word: str) -> bool:
-    """Whether a word names a split, or begins with one, as val_loss."""
+    """Whether a word names a split, or begins with one, such as val_loss."""
     first = re.split(r"[^a-z]", word.lower())[0]
     return first in {*SPLITS, *SPLITS.values(), "test"}
 

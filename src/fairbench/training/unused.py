@@ -1,7 +1,7 @@
 """The parts of an optimizer that take no part in a training: state that never changes, and methods that nobody calls.
 
-The training loops of some authors also call other methods than `step`, such as `update_hessian`. Without these calls the
-optimizer trains as another method.
+The training loops of some authors also call other methods than `step`, such as `update_hessian`. Without these calls
+the optimizer trains as another method.
 """
 
 import inspect

@@ -78,9 +78,8 @@ class FingerprintCollector:
         """Raise UsageError before the optimizer takes a step beyond the last one that it was told of."""
         self._begun += 1
         if self._begun > self._training.steps:
-            remedy = (
-                "if they count something else, as epochs, say trial.optimizer(model, steps=epochs * len(batches), ...)"
-            )
+            call = "trial.optimizer(model, steps=epochs * len(batches), ...)"
+            remedy = f"if they count something else, such as epochs, say {call}"
             raise UsageError(
                 f"optimizer {self._spec.name} was told that it takes {self._training.steps} steps ({HORIZON}), and "
                 f"takes more: these are those of the trial; {remedy}"

@@ -142,7 +142,7 @@ def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
         fits_point = DECIMAL_POINT.fullmatch(atom)
         fits_comma = DECIMAL_COMMA.fullmatch(atom)
         if not fits_point and not fits_comma:
-            need = "must be a number, or say why there is none, as diverged, failed or NA"
+            need = "must be a number, or say why there is none, such as diverged, failed or NA"
             raise UsageError(f"{location}: {need}; got {text!r}; leave the row out if it has no result")
         if not fits_point:
             only_comma.append((atom, location))

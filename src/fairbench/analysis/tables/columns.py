@@ -270,5 +270,5 @@ def which_optimizer(columns: Columns) -> UsageError:
     if candidates:
         ways = f"Give --columns {' or '.join(candidates)}, or a table with a column for each optimizer"
     else:
-        ways = "Give --columns optimizer=NAME, the files of several runs, as runs/*/*.csv, or --reference-value X"
+        ways = "Give --columns optimizer=NAME, the files of several runs, such as runs/*/*.csv, or --reference-value X"
     return which_column(columns.sheet, "optimizer", ways)

@@ -103,7 +103,7 @@ def _described_metric(role: str, stem: str, values: Sequence[str], *, has_mean: 
 
     Args:
         role: the statistic: "mean", "std", "sem" or "n".
-        stem: the name of its column without the statistic, such as "acc" of "acc_std"; "value" for one that is only "std".
+        stem: the name of its column without the statistic, such as "acc" of "acc_std"; "value" for a column "std".
         values: the columns that are probably judged.
         has_mean: whether a column is called "mean". A column that is only "std" then describes this mean.
     """

@@ -151,7 +151,7 @@ def _numbers_error(sheet: Sheet, numbers: Sequence[str]) -> UsageError:
         if column in sheet.column(column):
             return UsageError(
                 f"{sheet.name}: the first line has no names of columns, since {column!r} is also a value below it; "
-                "write a line of names above it, as optimizer,seed,value"
+                "write a line of names above it, such as optimizer,seed,value"
             )
     return UsageError(
         f"{sheet.name}: the columns {some(numbers)} are numbers; give --columns seed=columns if they are seeds, "

@@ -59,7 +59,7 @@ def families(text: str) -> tuple[str, ...]:
 
 @cache
 def drawable(text: str) -> str:
-    """A text in which each character that no font has is replaced by its code point, as U+4E2D."""
+    """A text in which each character that no font has is replaced by its code point, such as U+4E2D."""
     missing = _missing(text, USUAL)
     for family in OTHERS:
         if not missing:
@@ -76,7 +76,7 @@ def tell_what_is_replaced(names: tuple[str, ...]) -> None:
     replaced = [name for name in names if drawable(name) != name]
     if replaced:
         say(
-            f"figures: no font has all characters of {', '.join(replaced)}; code points stand for them, as U+4E2D. "
+            f"figures: no font has all characters of {', '.join(replaced)}; code points such as U+4E2D stand for them. "
             "The page and the tables have the names. A font such as Noto Sans CJK gives them to figures too.",
             is_error=True,
         )

@@ -95,7 +95,7 @@ The exponent must have a sign, since a text as 1e5 may be part of a name or a ha
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX source. A character that LaTeX cannot print is replaced by its code point, as U+4E2D."""
+    """Text as LaTeX source. A character that LaTeX cannot print is replaced by its code point, such as U+4E2D."""
     source = re.sub(f"{POWER}|.", _escaped, text, flags=re.DOTALL)
     return re.sub(r"(?<!\\)\$\$", "", source)  # adjacent formulas are one
 

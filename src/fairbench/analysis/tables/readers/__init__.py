@@ -23,7 +23,7 @@ def read_table(source: Any, name: str = "", metric: str = "") -> Sheet:
             mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns, or of such
             lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON; it
             may be compressed by gzip. Parquet and Feather are read, too. Also a folder, or a list of paths.
-        name: for several files, a regular expression of their paths with named groups, as optimizer and seed.
+        name: for several files, a regular expression of their paths with named groups, such as optimizer and seed.
         metric: the metric to judge, which tells the table of a page that has others; empty for the only one.
 
     Raises:

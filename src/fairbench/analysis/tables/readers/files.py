@@ -75,8 +75,8 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
 
     Args:
         sheets: the tables of the files.
-        name: a regular expression with named groups, such as "(?P<optimizer>...)", that is looked for in each path; empty
-            for the part of the paths that differs.
+        name: a regular expression with named groups, such as "(?P<optimizer>...)", that is looked for in each path;
+            empty for the part of the paths that differs.
 
     Raises:
         UsageError: the expression is wrong or is not in a path, or no file says its optimizer.
@@ -102,7 +102,7 @@ def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str
     except re.error as error:
         raise UsageError(f"--name is no regular expression: {error}; got {name!r}") from None
     if not pattern.groupindex:
-        raise UsageError(f"--name needs named groups, as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {name!r}")
+        raise UsageError(f"--name needs named groups, such as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {name!r}")
     labels: list[Mapping[str, str]] = []
     for path in paths:
         match = pattern.search(path)
@@ -133,7 +133,7 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
         labels.append(label)
     if not says_optimizer:
         raise UsageError(
-            f"no optimizer is in the paths {some(names)}; rename the folders, as adamw-1, or give --name "
+            f"no optimizer is in the paths {some(names)}; rename the folders, such as adamw-1, or give --name "
             "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
         )
     if not all("optimizer" in label for label in labels):
