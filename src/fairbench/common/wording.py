@@ -7,7 +7,7 @@ from dataclasses import dataclass
 OPTIMIZER = "optimizer"
 """The word in all texts and names of columns, as the code has them."""
 SPLITS = {"test": "validation", "Test": "Validation"}
-"""The words of the split that decides where nothing is searched."""
+"""The words of the split that decides where the validation split does."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,18 @@ class Wording:
     split: str = "test"
     names: Sequence[str] = ()
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether texts stay as they are written."""
+        return self.noun == OPTIMIZER and self.split == "test"
+
     def text(self, text: str) -> str:
         """A text in these words: "an optimizer" becomes "a variant", and "test split" may become "validation split"."""
-        if self.noun == OPTIMIZER:
+        if self.is_usual:
             return text
-        words = [r"\b[Aa]n (?=optimizer)", r"\b[Oo]ptimizer(?=s?\b)"]
+        words = []
+        if self.noun != OPTIMIZER:
+            words += [r"\b[Aa]n (?=optimizer)", r"\b[Oo]ptimizer(?=s?\b)"]
         if self.split == "val":
             words.append(r"\b[Tt]est(?= split)")
         names = [rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(self.names, key=len, reverse=True)]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from matplotlib.text import Text
 
-from fairbench.common.wording import OPTIMIZER, Wording
+from fairbench.common.wording import Wording
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.style import ArmStyles
@@ -17,8 +17,8 @@ SourceT = TypeVar("SourceT")
 
 
 def worded_sections(sections: Sequence[Section[SourceT]], wording: Wording) -> Sequence[Section[SourceT]]:
-    """The sections of a report in these words; the same sections where optimizers are compared."""
-    if wording.noun == OPTIMIZER:
+    """The sections of a report in these words; the same sections where the words are the usual ones."""
+    if wording.is_usual:
         return sections
     changed = []
     for section in sections:

@@ -245,8 +245,15 @@ class Suite:
 
     @property
     def decides(self) -> str:
-        """The split that the verdict is about: "test", or "val" of variants for which nothing is searched."""
-        return "test" if self.searches else "val"
+        """The split that the verdict is about: "test", or "val".
+
+        It is "val" of variants for which nothing is searched, and of programs that report no test split.
+        """
+        if not self.searches:
+            return "val"
+        if self.selection == "test" and all(self.facts(arena).kind == "program" for arena in self.arenas):
+            return "val"
+        return "test"
 
     @property
     def selection(self) -> str:
@@ -256,7 +263,7 @@ class Suite:
     @property
     def selection_name(self) -> str:
         """The name of the split of `selection` in sentences."""
-        if self.selection == "val":
+        if "val" in (self.selection, self.decides):
             return "validation"
         return self.selection
 

@@ -25,6 +25,7 @@ from scipy import stats
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
 from fairbench.analysis.audit.drift import drift
 from fairbench.common.checks import SEVERITIES, Flag
+from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.report.render.terminal import audit_view, flag_lines
 from fairbench.study.history import write_history
@@ -261,16 +262,24 @@ def test_an_option_that_a_plan_gets_later_is_compared_too():
     assert flags["unequal treatment"] == "vit: wrapped off (AdamW), {'ema': 0.5} (PsiLogic)"
 
 
-def test_groups_and_schedule_of_the_registry_are_unequal_treatment():
+def test_given_groups_and_a_schedule_of_the_registry_are_unequal_treatment():
     the_study = study(("vit",), TWO)
     known = {"groups": "fairbench.optimizers.matrix_groups:norms", "needs": ("modes", "constant_lr")}
     own = dict(the_study.optimizers)
     own["AdamW"] = replace(own["AdamW"], **known)
     the_study = replace(the_study, optimizers=own)
     assert flags_of(the_study, Records(the_study))["unequal treatment"] == (
-        "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), off (PsiLogic); "
+        "vit: groups fairbench.optimizers.matrix_groups:norms (AdamW), default (PsiLogic); "
         "vit: schedule warm-up only (AdamW), warm-up and cosine (PsiLogic)"
     )
+
+
+def test_the_groups_that_belong_to_an_optimizer_are_no_unequal_treatment():
+    the_study = study(("vit",), TWO)
+    muon = resolve_optimizer("Muon", OptimizerPlan())
+    assert muon.groups.endswith("hidden_and_rest")
+    the_study = replace(the_study, optimizers={**the_study.optimizers, "PsiLogic": muon})
+    assert "groups" not in flags_of(the_study, Records(the_study)).get("unequal treatment", "")
 
 
 def test_a_schedule_of_its_own_is_unequal_treatment():

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,10 +20,12 @@ from fabricated import (
     sweep,
     timing,
     with_horizons,
+    with_suite,
 )
 from pages import printed
 from written_reports import HIGH, LOW, NOISY, TWO, contents, page, rows, text_of, write, written_by
 
+from fairbench.arenas.base import ArenaFacts
 from fairbench.study.resolved_suite import ResolvedSuite
 
 ALWAYS = ("lr_sweep", "steps", "summary", "aggregate", "significance", "mechanism", "cost", "tuning")
@@ -222,6 +224,20 @@ def test_a_suite_that_selects_on_the_test_split_never_says_validation(tmp_path):
     accuracies = [row for row in rows(tmp_path, "summary") if row["metric"] == "accuracy"]
     assert set(column(accuracies, "val")) == {""}
     assert set(column(accuracies, "test")) == set(map(str, HIGH + LOW))
+
+
+def test_a_program_without_a_test_split_is_judged_on_validation_and_no_text_says_otherwise(tmp_path):
+    """Its one split serves for the selection and for the verdict."""
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), breaks=["split"])
+    facts = ArenaFacts("a program", the_study.suite.facts("vit").metrics, kind="program")
+    model = {"program": "train {lr}", "own_length": False}
+    program = replace(the_study.suite.arenas["vit"], facts=facts, model=model)
+    the_study = with_suite(the_study, arenas={"vit": program})
+    write(tmp_path, the_study)
+    text = text_of(tmp_path)
+    assert "Selected on the validation split by the same rule for every optimizer" in text
+    assert "Final value on the validation split" in text
+    assert "test split" not in text.lower().replace("values of a test split as well", "")
 
 
 def test_the_terminal_counts_notes(tmp_path):

@@ -102,7 +102,11 @@ def of_another_plan(case: Analyses) -> str:
     return f"{evidence}, the first from {min(dates)}; the plan before all final trials {declared}."
 
 
-@check("selection on what is reported", "fail", "Select on a split that the report does not show (leave out `breaks`).")
+@check(
+    "selection on what is reported",
+    "fail",
+    "Leave out `breaks`; a training program then reports values of a test split as well.",
+)
 def selection_on_report(case: Analyses) -> str:
     """Settings are selected on the split that the report shows."""
     study = case.results.study

@@ -52,7 +52,7 @@ def _treatments(results: Results, arena: str, name: str) -> dict[str, str]:
     for field in fields(plan):
         if field.name not in NAMED_OTHERWISE:
             treatments[field.name] = _word(getattr(plan, field.name))
-    treatments["groups"] = _word(resolved.groups)
+    treatments["groups"] = _groups_in_words(resolved)
     treatments["schedule"] = schedule(resolved.needs, *study.suite.schedule(arena, name))
     treatments["clip_norm"] = _word(study.suite.clip_norm(name))
     treatments.update(_techniques(options))
@@ -78,6 +78,15 @@ def _techniques(options: Mapping[str, Any]) -> dict[str, str]:
         if options.get(option):
             techniques[technique] = _word(options[option])
     return techniques
+
+
+def _groups_in_words(resolved: ResolvedOptimizer) -> str:
+    """The parameter groups of an optimizer in words; "default" if they are the usual ones of its factory."""
+    facts = facts_of(resolved.factory)
+    usual = facts.groups if facts else ""
+    if resolved.groups == usual:
+        return "default"
+    return _word(resolved.groups)
 
 
 def _scale_in_words(resolved: ResolvedOptimizer) -> str:
