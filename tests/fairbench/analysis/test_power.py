@@ -20,6 +20,13 @@ def test_seeds_needed_are_statsmodels_solutions(margin, alpha):
     assert paired_seeds(margin, 2.0, alpha) == math.ceil(paired)
 
 
+@pytest.mark.parametrize("effect", [0.005 / 0.02055, *np.geomspace(0.02, 0.4, 200)])
+def test_many_seeds_are_nearly_those_of_the_normal_distribution(effect):
+    """SciPy's noncentral t is nan for some large effects that the search meets on its way."""
+    normal = ((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) / effect) ** 2
+    assert normal < paired_seeds(effect, 1.0, 0.05) < normal + 4
+
+
 def test_this_number_of_seeds_detects_the_margin_and_fewer_do_not():
     """Of paired arms the seeds share an effect of 1.2, so pairs of arms that spread by 1.3 differ by 0.5 sqrt(2)."""
     rng = np.random.default_rng(0)

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 
+import numpy as np
 from scipy import optimize, special, stats
 
 from fairbench.analysis.statistics.significance import Summary, critical_t, error_and_freedom
@@ -13,7 +14,11 @@ POWER = 0.8
 MOST_SEEDS = 100_000
 """The largest number of seeds that is searched; a larger number is given as None."""
 FAR = 1000.0
-"""A critical t above which only the noise of the standard deviation counts, as with two seeds at a strict level."""
+"""A critical t above which the series of noncentral t does not converge, as with two seeds at a strict level."""
+LARGE = 30.0
+"""A noncentrality above which that series may be nan: it begins with exp(-noncentrality^2 / 2)."""
+NORMAL, SHARES = np.polynomial.hermite_e.hermegauss(41)
+"""Values of a standard normal variable, and the share of each, times the square root of 2 pi."""
 FARTHEST = 1e6
 """The largest noncentrality that is computed; its power is 1 at any t below `FAR`."""
 
@@ -58,12 +63,16 @@ def detectable_noncentrality(df: int, alpha: float, power: float) -> float:
 
 
 def _exceeds(critical: float, df: float, noncentrality: float) -> float:
-    """P(T > critical) of noncentral t. Beyond `FAR` its series does not converge and is replaced by chi squared."""
-    if critical > FAR:
-        # T exceeds a large critical t only where the standard deviation is small by chance
-        largest_variance = (noncentrality / critical) ** 2
-        return float(stats.chi2.cdf(df * largest_variance, df))
-    return float(1 - special.nctdtr(df, noncentrality, critical))
+    """P(T > critical) of noncentral t. Where its series fails, this is the mean over the normal part of T.
+
+    P(T > critical) = mean over Z of P(chi^2 < df ((Z + noncentrality) / critical)^2),    Z standard normal
+    """
+    if critical <= FAR and noncentrality <= LARGE:
+        return float(1 - special.nctdtr(df, noncentrality, critical))
+    effects = np.maximum(NORMAL + noncentrality, 0.0)
+    largest_variances = (effects / critical) ** 2
+    shares = SHARES / math.sqrt(2 * math.pi)
+    return float(shares @ stats.chi2.cdf(df * largest_variances, df))
 
 
 def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | None:
