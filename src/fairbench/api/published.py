@@ -33,6 +33,7 @@ class Verdicts(Table[Comparison]):
         read_as: how a table was read: what its columns are, the runs of each optimizer, and the better values.
         across: the comparisons over all arenas of a table with one value of each optimizer in each arena.
         notes: what was skipped, merged or assumed when a table was read.
+        declared: those of a study by the plan that was declared before its first final trial.
     """
 
     alpha: float = 0.05
@@ -40,6 +41,7 @@ class Verdicts(Table[Comparison]):
     read_as: str = ""
     across: Sequence[Comparison] = ()
     notes: Sequence[str] = ()
+    declared: Sequence[Comparison] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The comparisons, those over all arenas, their error rate, and how the table was read."""
@@ -60,7 +62,7 @@ class Verdicts(Table[Comparison]):
         >>> fb.verdicts("results/mine").unmet("equivalent")
         ''
         """
-        return unmet(self.rows, requirement, self.alpha)
+        return unmet(self.rows, requirement, self.alpha, declared=self.declared)
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view
@@ -173,7 +175,13 @@ def _of_study(directory: str | Path) -> Verdicts:
     analyses = open_study(directory).analyses
     suite = analyses.suite
     names = names_of(Comparison)
-    return Verdicts(analyses.comparisons, names, wording=suite.wording, alpha=suite.alpha)
+    return Verdicts(
+        analyses.comparisons,
+        names,
+        wording=suite.wording,
+        alpha=suite.alpha,
+        declared=analyses.declared_comparisons,
+    )
 
 
 def _is_name(source: Any) -> bool:

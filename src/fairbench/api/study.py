@@ -99,7 +99,8 @@ class Page:
         True
         """
         analyses: Analyses = self.document.source
-        return unmet(analyses.comparisons, requirement, analyses.suite.alpha)
+        declared = analyses.declared_comparisons
+        return unmet(analyses.comparisons, requirement, analyses.suite.alpha, declared=declared)
 
     def __rich__(self) -> Document[Any]:
         return self.document

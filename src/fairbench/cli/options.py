@@ -237,7 +237,7 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
         }
         for option, value in values.items():
             if value is not None:
-                raise UsageError(f"{option} is that of a --program; in a suite file it is a key of the arena")
+                raise UsageError(f"{option} needs --program; in a suite file it is a key of the arena")
         return {}
     missing = [option for option, value in values.items() if value is None]
     if missing:
@@ -282,7 +282,7 @@ def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
     if not options.variant:
         return {}
     if not options.program:
-        raise UsageError("--variant is that of a --program; in a suite file it is a table, such as [variants.base]")
+        raise UsageError("--variant needs --program; in a suite file it is a table, such as [variants.base]")
     if options.optimizers or options.add_optimizer:
         given = "--optimizers" if options.optimizers else "--add-optimizer"
         raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")

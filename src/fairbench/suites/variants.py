@@ -18,6 +18,8 @@ from fairbench.suites.schema import Suite
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 """A word such as `NAME=value`."""
+SETTING = re.compile(r"(?<!\S)(-|@|\w+=)")
+"""The beginning of a word that changes a program: an option, a revision, or a value. A name has no such word."""
 FORM = '"NAME: words for the command", such as --variant base --variant "dropout: --dropout 0.1"'
 DEFAULT_SWEEP = {"lr_min": 1e-4, "lr_max": 1e-2, "points": 5, "seeds": [0], "evaluations": 1}
 """The sweep of a suite file that has variants and no sweep. It is used only if a command has `{lr}`."""
@@ -118,11 +120,16 @@ def parsed_variants(texts: Iterable[str], program: str) -> dict[str, OptimizerPl
 
 def _parsed(text: str, program: str) -> tuple[str, OptimizerPlan]:
     """The name and the plan of the variant that a value of the option --variant describes."""
-    before, _, rest = text.partition(":")
+    before, colon, rest = text.partition(":")
     name = before.strip()
     args = rest.strip()
     if not name:
         raise UsageError(f"--variant must have the form {FORM}; got {text!r}")
+    setting = SETTING.search(name)
+    if setting and not colon:
+        named = name[: setting.start()].strip() or "NAME"
+        form = f"{named}: {name[setting.start() :].strip()}"
+        raise UsageError(f"--variant {text!r} has no colon after the name; write {form!r}")
     placeholders = {*PLACEHOLDER.findall(program)}
     table = VariantTable()
     while args:

@@ -77,3 +77,13 @@ def test_a_pair_without_all_trials_meets_nothing_and_equal_ones_are_no_worse():
         assert "incomplete" in unmet([lost], requirement, 0.05)
     assert not unmet([equal], "no-worse", 0.05)
     assert not unmet([equal], "equivalent", 0.05)
+
+
+@pytest.mark.parametrize("requirement", ["better", "no-worse", "equivalent"])
+def test_a_requirement_must_also_hold_by_the_plan_before_the_first_results(requirement):
+    gain = 0.0005 if requirement == "equivalent" else 0.1
+    now = compared(gain)
+    (open_then,) = compared(-0.0085)
+    assert not unmet(now, requirement, 0.05, declared=now)
+    sentence = unmet(now, requirement, 0.05, declared=[open_then])
+    assert "by the plan that was declared before the first final trial: mine, v0 against base: " in sentence

@@ -60,6 +60,9 @@ def test_a_variant_on_the_command_line(text, variant, values):
     ("texts", "message"),
     [
         (["a", "a: --clip"], "two variants are called 'a'"),
+        (["drop --dropout 0.2"], "has no colon after the name; write 'drop: --dropout 0.2'"),
+        (["--dropout 0"], "has no colon after the name; write 'NAME: --dropout 0'"),
+        (["last @HEAD~1"], "write 'last: @HEAD~1'"),
         ([": --clip"], "must have the form"),
         (["a: 'open"], "close the quotation"),
     ],

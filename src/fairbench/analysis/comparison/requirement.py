@@ -12,16 +12,34 @@ EQUAL = ("identical", "identical values")
 """The verdicts on two arms without any difference."""
 
 
-def unmet(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> str:
+def unmet(
+    comparisons: Sequence[Comparison], requirement: str, alpha: float, declared: Sequence[Comparison] = ()
+) -> str:
     """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
+
+    Seeds that are added after a look at the results make false verdicts more frequent. So a requirement must also hold
+    by the plan that was declared before the first final trial.
 
     Args:
         comparisons: all comparisons of a study, which are corrected together.
         requirement: one of `REQUIREMENTS`.
         alpha: the family-wise error rate.
+        declared: the comparisons by the declared plan; empty if there was none, or nothing was compared.
     """
     if not comparisons:
         return f"{requirement} is required, and nothing is compared"
+    reasons = _reasons(comparisons, requirement, alpha)
+    if reasons:
+        return f"{requirement} is required, and does not hold at {alpha:g}: {some(reasons, '; ')}"
+    reasons = _reasons(declared, requirement, alpha)
+    if reasons:
+        plan = "the plan that was declared before the first final trial"
+        return f"{requirement} is required, and does not hold at {alpha:g} by {plan}: {some(reasons, '; ')}"
+    return ""
+
+
+def _reasons(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> list[str]:
+    """Why a requirement does not hold, for each comparison for which it does not."""
     corrected = holm([comparison.p_no_worse for comparison in comparisons])
     reasons = []
     for comparison, p in zip(comparisons, corrected, strict=True):
@@ -33,9 +51,7 @@ def unmet(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> 
             holds = comparison.verdict in EQUAL or _is_shown(comparison, p, alpha)
         if not holds:
             reasons.append(_reason(comparison, requirement, p))
-    if not reasons:
-        return ""
-    return f"{requirement} is required, and does not hold at {alpha:g}: {some(reasons, '; ')}"
+    return reasons
 
 
 def _is_shown(comparison: Comparison, p: float | None, alpha: float) -> bool:

@@ -1,6 +1,7 @@
 """The first check of a training program, before any trial of a study: does it start, and what reaches it?"""
 
 import math
+import re
 import shlex
 import tempfile
 from collections.abc import Collection, Sequence
@@ -140,7 +141,7 @@ class FirstCheck:
                 pass
             except (ProgramFailed, WrongResults) as error:
                 length = "as long as it runs" if self._options.own_length else f"{steps} steps"
-                message = str(error).replace(f", which is {folder}", "")  # the folder is removed
+                message = re.sub(rf", which is {re.escape(folder)}[^:]*", "", str(error))  # the folder is removed
                 raise UsageError(f"arenas.{self._arena}, {length} with {self.name}: {message}") from error
             if record is not None:
                 assert record.cost
