@@ -150,9 +150,9 @@ class Suite:
         return [name for name, plan in self.arenas.items() if not plan.curve_only]
 
     def pair_title(self, arena: str, optimizer: str, baseline: str) -> str:
-        """A comparison in words. The optimizer is not named if only one is compared."""
+        """A comparison in words. A single compared optimizer is not named, a variant is."""
         optimizers, _ = self.sides
-        if len(optimizers) > 1:
+        if len(optimizers) > 1 or self.noun == "variant":
             return f"{arena}, {optimizer} against {baseline}"
         return f"{arena} against {baseline}"
 

@@ -142,7 +142,10 @@ def _variant_table(suite: Suite) -> TableView:
         return " ".join(f"{key}={value}" for key, value in variant(name).env.items())
 
     def code(name: str) -> str:
-        return variant(name).revision or variant(name).folder
+        plan = variant(name)
+        if plan.commit:
+            return f"{plan.revision} ({plan.commit[:12]})"
+        return plan.revision or plan.folder
 
     columns = [TextColumn("Variant", str), TextColumn("Words of the command", words)]
     if any(suite.optimizers[name].options for name in suite.optimizers):

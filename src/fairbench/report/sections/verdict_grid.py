@@ -34,14 +34,14 @@ class GridCell(NamedTuple):
 def naming(comparisons: Sequence[Comparison]) -> list[str]:
     """The sides that name a comparison among others: "optimizer", "baseline" or both.
 
-    A side is left out if it is the same in all comparisons; the baseline stays if both sides are the same.
+    A side is left out if it is the same in all comparisons, unless both are.
     """
     differing = []
     for side in ("optimizer", "baseline"):
         names = {getattr(comparison, side) for comparison in comparisons}
         if len(names) > 1:
             differing.append(side)
-    return differing or ["baseline"]
+    return differing or ["optimizer", "baseline"]
 
 
 def verdict_text(comparison: Comparison) -> Emphasized:
