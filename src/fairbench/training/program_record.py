@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from fairbench.arenas.program import RESULT, ProgramOptions
+from fairbench.common.errors import nearest
 from fairbench.common.formatting import some
 from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
 from fairbench.study.trial_spec import TrialSpec
@@ -22,6 +23,9 @@ from fairbench.training.result_names import WrongResults
 
 FINGERPRINTS = "fingerprints-*.json"
 """The files in a trial's folder with the fingerprints of each rank."""
+
+VALIDATION = ("val", "eval", "dev")
+"""The beginnings of names that say a metric is one of validation."""
 
 
 class Fingerprints(msgspec.Struct, frozen=True):
@@ -219,6 +223,7 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
     """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
     reads_output = OUTPUT in reported.sources or not reported.sources
     found = _found_instead(reported, options)
+    name = options.names[key]
     remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
     if reads_output:
         remedies.append("--results 'GLOB' names a file in its folder")
@@ -226,7 +231,9 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
             remedies.append(_pattern_remedy(key, reported))
     if key.startswith("test/"):
         remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
-    return f"the program reported no {options.names[key]}: {', '.join(found)}; {'; '.join(remedies)}"
+    of_validation = [other for other in reported.names if other.startswith(VALIDATION)]
+    near = nearest(name.rpartition("/")[2], of_validation)
+    return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
 
 
 def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:
