@@ -28,6 +28,8 @@ OWN_STATE = (*DETECTOR, "compensation")
 PUBLISHED = {"m": "exp_avg", "v": "exp_avg_sq", "fast": "chaos_fast", "slow": "chaos_slow", "gn_avg": "chaos_ref"}
 """State keys of the published package psilogic 0.3 to 0.6, and those of this version."""
 OTHERS_ONLY = ("amsgrad", "decoupled_weight_decay", "fused", "use_foreach", "use_fused_cuda", "lion_mode", "gamma_auto")
+MOST_KEYS = 5
+"""The most keys of a wrong state dict that an error names."""
 
 FROM_ADAM = "loaded a checkpoint of Adam or AdamW: the chaos detector and its warm-up start now"
 
@@ -39,6 +41,18 @@ UNMARKED = (
 StateDict = dict[str, Any]
 
 
+def _check_keys(state_dict: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the keys are those of a state dict of an optimizer."""
+    if "state" in state_dict and "param_groups" in state_dict:
+        return
+    keys = [str(key) for key in state_dict]
+    shown = ", ".join(keys[:MOST_KEYS])
+    raise ValueError(
+        f"this is no state dict of an optimizer, which has the keys state and param_groups; it has {shown}. "
+        "Give the optimizer's entry of a checkpoint"
+    )
+
+
 def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> StateDict:
     """Make a state dict of this version from one of PsiLogic, torch's Adam or AdamW, or the published package.
 
@@ -48,8 +62,9 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
 
     Raises:
         ValueError: a newer psilogic wrote it, it belongs to an unsupported optimizer, or the shapes of Adam's moments
-            differ from those of the parameters.
+            differ from those of the parameters; or it is no state dict of an optimizer.
     """
+    _check_keys(state_dict)
     saved_groups = state_dict["param_groups"]
     schemas = [group.get("schema") for group in saved_groups]  # None for other optimizers
     newest = max(filter(None, schemas), default=SCHEMA)

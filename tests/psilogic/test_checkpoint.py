@@ -505,6 +505,10 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     flatten_a_moment(flattened_adamw)
     shapes = r"does not fit: exp_avg_sq of parameter 0 in group 0 has the shape \(\d+,\), the parameter \(\d+, "
     for state_dict, complaint in (
+        (
+            {"model": {}, "optimizer": future},
+            "state and param_groups; it has model, optimizer. Give the optimizer's entry",
+        ),
         (future, "schema 99, this psilogic reads up to 1: upgrade psilogic"),
         (momentum.state_dict(), "not of PsiLogic, Adam or AdamW: its state has the keys momentum_buffer"),
         (published(True, lion_mode=True), "lion_mode=True"),
