@@ -219,7 +219,7 @@ def environment_table(analyses: Analyses) -> TableView:
         return " / ".join(facts[fact])
 
     columns = (TextColumn("Fact", str), TextColumn("Value", value))
-    caption = "Machine and versions, from the records."
+    caption = "Machine and versions, from the records; git is the revision of fairbench."
     mixed = [fact for fact, values in facts.items() if len(values) > 1]
     if mixed:
         caption += f" Not all trials ran in the same environment; they differ in: {', '.join(mixed)}."
