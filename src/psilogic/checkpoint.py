@@ -72,7 +72,8 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         raise ValueError(
             f"the state dict has schema {newest}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
-    entries = {key: _entry(saved) for key, saved in state_dict["state"].items()}
+    states, others = _states_of_params(state_dict)
+    entries = {key: _entry(saved) for key, saved in states.items()}
     if FROM_ADAMW in schemas:
         entries = {key: _without_own_state(entry) for key, entry in entries.items()}
     is_of_psilogic = all(schemas)
@@ -80,11 +81,26 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         _check_shapes(entries, saved_groups, groups)
         if any(map(_saw_nothing, entries.values())):
             log.warning(UNMARKED)
-        return {**state_dict, "state": entries}
-    _check_origin(state_dict, entries)
+        return {**state_dict, "state": {**entries, **others}}
+    _check_origin(states, saved_groups, entries)
     _check_shapes(entries, saved_groups, groups)
     migrated = _migrated_groups(saved_groups, groups, entries)
-    return {**state_dict, "state": entries, "param_groups": migrated}
+    return {**state_dict, "state": {**entries, **others}, "param_groups": migrated}
+
+
+def _states_of_params(state_dict: Mapping[str, Any]) -> tuple[StateDict, StateDict]:
+    """The states of the parameters, and what a user keeps under other keys in `optimizer.state`."""
+    keys: set[Any] = set()
+    for group in state_dict["param_groups"]:
+        keys.update(group["params"])
+    states = {}
+    others = {}
+    for key, saved in state_dict["state"].items():
+        if key in keys:
+            states[key] = saved
+        else:
+            others[key] = saved
+    return states, others
 
 
 def _without_own_state(entry: StateDict) -> StateDict:
@@ -106,10 +122,11 @@ def _saw_nothing(entry: StateDict) -> bool:
     return bool(norm != 0)
 
 
-def _check_origin(state_dict: Mapping[str, Any], entries: Mapping[Any, StateDict]) -> None:
+def _check_origin(
+    states: Mapping[Any, Mapping[str, Any]], saved_groups: Sequence[StateDict], entries: Mapping[Any, StateDict]
+) -> None:
     """Refuse a state dict that is neither of Adam or AdamW nor of the published package."""
-    saved_states = state_dict["state"].values()
-    saved_groups = state_dict["param_groups"]
+    saved_states = states.values()
     other_moments = "whose moments mean other steps than those of Adam or AdamW"
     if any("mu_product" in saved for saved in saved_states):
         raise ValueError(f"the state dict is of NAdam, {other_moments}")
@@ -146,10 +163,10 @@ def _entry(saved: Mapping[str, Any]) -> StateDict:
     """The state of one parameter under psilogic's names; the running maximum of AMSGrad has no counterpart."""
     entry = dict(saved)
     entry.pop("max_exp_avg_sq", None)
-    for published, name in PUBLISHED.items():
-        if published in entry:
-            entry[name] = entry.pop(published)
-    if "t" in entry:
+    if entry.keys() >= {"t", "m", "v"}:  # a wrapper of another optimizer may use one of the names
+        for published, name in PUBLISHED.items():
+            if published in entry:
+                entry[name] = entry.pop(published)
         entry["step"] = entry.pop("t")
         entry["chaos_start"] = 0.0
     for name in SCALARS:

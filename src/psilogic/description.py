@@ -1,6 +1,7 @@
 """The short text that a terminal or a notebook shows of an optimizer."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from torch.nn.parameter import is_lazy
@@ -22,11 +23,11 @@ def describe(optimizer: Optimizer, defaults: Mapping[str, Any]) -> str:
     shared = []  # hyperparameters that all groups have in common
     differing = []
     for name in defaults:
-        if all(_equal(group[name], first[name]) for group in groups):
+        if all(_equal(group.get(name), first.get(name)) for group in groups):
             shared.append(name)
         else:
             differing.append(name)
-    shown = [name for name in shared if name in ALWAYS or not _equal(first[name], defaults[name])]
+    shown = [name for name in shared if name in ALWAYS or not _equal(first.get(name), defaults[name])]
     if len(groups) == 1:
         return f"{kind_name}({_options(first, shown)}, {_tensors(first)})"
 
@@ -54,11 +55,12 @@ def _options(group: Mapping[str, Any], names: Sequence[str]) -> str:
     """Some hyperparameters of a group, as in a call."""
     options = []
     for name in names:
-        value = group[name]
+        value = group.get(name)  # a group that was appended by hand may lack one
+        text = repr(value)
         if name == "lr":  # it may be a tensor
-            options.append(f"{name}={float(value):g}")
-        else:
-            options.append(f"{name}={value!r}")
+            with suppress(TypeError, ValueError, RuntimeError):  # or have no number, as a meta tensor
+                text = f"{float(value):g}"  # type: ignore[arg-type]
+        options.append(f"{name}={text}")
     return ", ".join(options)
 
 

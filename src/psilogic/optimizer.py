@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from threading import RLock
 from typing import Any
 
 import torch
@@ -22,9 +21,10 @@ from psilogic.plan import Conditions, Plan
 from psilogic.published_calls import check_order, refusing
 from psilogic.stages import take_steps
 from psilogic.step import BucketStep, Observable
+from psilogic.step_lock import StepLock
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
-from psilogic.tensors.norms import simulation, traced
+from psilogic.tensors.norms import recorded, simulation, traced
 from psilogic.tensors.sharding import Sharding, refuse_hidden
 
 
@@ -56,8 +56,8 @@ class PsiLogic(Observable):
     Args:
         params: parameters, named parameters or parameter groups.
         lr: learning rate, >= 0; a number or a tensor with one element.
-        betas: decay rates of Adam's moments, each in [0, 1).
-        eps: added to the denominator, outside the root; >= 0.
+        betas: decay rates of Adam's moments, each in [0, 1); numbers, or tensors that each step reads.
+        eps: added to the denominator, outside the root; >= 0; likewise.
         weight_decay: decoupled weight decay lambda, >= 0.
         amsgrad: only False, for code that passes AdamW's arguments.
         gamma: chaos gain, >= 0; 0 switches active cancellation off.
@@ -117,8 +117,8 @@ class PsiLogic(Observable):
         self,
         params: ParamsT,
         lr: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float | Tensor = 1e-8,
         weight_decay: float = 1e-4,
         amsgrad: bool = False,
         *,
@@ -170,7 +170,7 @@ class PsiLogic(Observable):
         """Set the attributes that are not state; neither copies nor pickles contain them."""
         self._announce_scaling()
         self.executed: Counter[str] = Counter()
-        self._lock = RLock()
+        self._lock = StepLock()
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self.observers = []
         self._sharding = Sharding()
@@ -247,7 +247,7 @@ class PsiLogic(Observable):
 
     def _alone(self) -> AbstractContextManager[Any]:
         """Wait until no other thread is in a step: two would count one step, and share what is cached."""
-        return nullcontext() if torch.compiler.is_compiling() else self._lock
+        return nullcontext() if torch.compiler.is_compiling() else self._lock.lock
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
         """Attach a `psilogic.monitor` to this optimizer.
@@ -283,7 +283,7 @@ class PsiLogic(Observable):
         works: list[BucketStep] | None = None
         recurs = False
         try:
-            if not traced():
+            if not (traced() or recorded()):
                 works, recurs = self._plan.recall(self.param_groups, self.state, conditions)
             if works is None:
                 works = self._planned(conditions)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from inspect import signature
 from numbers import Integral, Real
 from operator import itemgetter
@@ -25,6 +26,10 @@ WORDS_OF_TORCH = {
 """How the messages of AdamW begin, which scripts and tests look for."""
 
 
+NUMBERS_OF_ADAMW = frozenset({"lr", "eps", "weight_decay", "betas[0]", "betas[1]"})
+"""What may be a tensor with one element."""
+
+
 class Check(Protocol):
     """What the values of an option must be."""
 
@@ -34,7 +39,7 @@ class Check(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """A number from `low` to below `high`, or to `high` itself; lr and weight_decay may be tensors with one element."""
+    """A number from `low` to below `high`, or to `high` itself; AdamW's numbers may be tensors with one element."""
 
     low: float = 0.0
     high: float = math.inf
@@ -57,11 +62,11 @@ class Number:
 
 
 def _number(name: str, value: Any) -> float:
-    """The value as a float; ValueError if it is not a single real number. Only lr and weight_decay may be tensors."""
+    """The value as a float; ValueError if it is not a single real number. Only AdamW's numbers may be tensors."""
     if type(value) is float:
         return value
     value = as_number(value)
-    if isinstance(value, Tensor) and name in ("lr", "weight_decay"):
+    if isinstance(value, Tensor) and name in NUMBERS_OF_ADAMW:
         if value.numel() != 1 or value.is_complex():
             shape = tuple(value.shape)
             raise ValueError(f"Tensor {name} must be 1-element: it must have one real element, got the shape {shape}")
@@ -75,7 +80,9 @@ def _number(name: str, value: Any) -> float:
 
 
 def as_number(value: Any) -> Any:
-    """A scalar of NumPy, or an array with one element, as Python's number; anything else as it is."""
+    """A scalar of NumPy, an array with one element or a fraction as Python's number; anything else as it is."""
+    if isinstance(value, Fraction):
+        return float(value)
     if isinstance(value, Tensor) or not hasattr(value, "item") or getattr(value, "size", 1) != 1:
         return value
     return value.item()
@@ -235,8 +242,22 @@ def has_plain(values: tuple[Any, ...]) -> bool:
 
 
 def as_plain(group: dict[str, Any]) -> dict[str, Any]:
-    """The options of a complete group with NumPy's numbers as Python's: the group itself, where it has none."""
-    return group if has_plain(values_of(group)) else with_pythons_numbers(group)
+    """The options of a complete group as a step takes them: the group itself, where all values are Python's.
+
+    NumPy's numbers become Python's, and tensors of `betas` and `eps` are read; `lr` and `weight_decay` may be tensors.
+    """
+    if has_plain(values_of(group)):
+        return group
+    plain = with_pythons_numbers(group)
+    beta1, beta2 = plain["betas"]
+    plain["betas"] = (as_float(beta1), as_float(beta2))
+    plain["eps"] = as_float(plain["eps"])
+    return plain
+
+
+def as_float(number: Any) -> Any:
+    """A tensor with one element as Python's number; anything else as it is."""
+    return float(number) if isinstance(number, Tensor) else number
 
 
 def with_pythons_numbers(group: dict[str, Any]) -> dict[str, Any]:

@@ -303,6 +303,27 @@ def test_a_detector_that_saw_nothing_is_loaded_as_it_was() -> None:
     assert_same([snapshot(mine, list(net.parameters()))], [snapshot(loaded, list(other.parameters()))])
 
 
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, PsiLogic])
+def test_what_users_and_wrappers_keep_in_the_state_is_loaded_as_it_was(kind: Any) -> None:
+    """Under keys that are no parameters, and under names of their own, also those that the published package had."""
+    params = parameters()
+    optimizer = kind(params)
+    train(optimizer, 0, 2)
+    optimizer.state["episodes"] = 7
+    optimizer.state["curriculum"] = {"level": 3}
+    slow = {}
+    for i, p in enumerate(params):
+        slow[i] = p.detach() + 1.0
+        optimizer.state[p]["slow"] = slow[i]
+    loaded = PsiLogic(parameters())
+    loaded.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert loaded.state["episodes"] == 7
+    assert loaded.state["curriculum"] == {"level": 3}
+    for i, p in enumerate(loaded.param_groups[0]["params"]):
+        assert torch.equal(loaded.state[p]["slow"], slow[i])
+    train(loaded, 2, 4)
+
+
 @pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam])
 def test_checkpoints_of_other_adams_are_refused(kind: Any) -> None:
     theirs = kind(parameters(torch.float32))

@@ -44,7 +44,7 @@ BAD = [
     ("lr", 10**400),
     ("amsgrad", True),
     ("amsgrad", 0),
-    ("betas", (torch.tensor(0.9), torch.tensor(0.999))),
+    ("betas", (torch.tensor(1.0), torch.tensor(0.99))),
     ("foreach", "yes"),
 ]
 """Names of arguments, and values that are refused."""
@@ -126,6 +126,42 @@ def test_numbers_of_numpy_are_numbers(options):
     torch.testing.assert_close(train(optimizer, ours, script), train(twin, twins, script), rtol=0, atol=0)
     optimizer.param_groups[0].update(options)  # as a schedule sets them
     torch.testing.assert_close(train(optimizer, ours, script), train(twin, twins, script), rtol=0, atol=0)
+
+
+def test_betas_and_eps_may_be_tensors_that_change_in_place():
+    """As AdamW takes betas since torch 2.7."""
+    results = []
+    for kind in (torch.optim.AdamW, PsiLogic):
+        params = [a_parameter()]
+        betas = (torch.tensor(0.9), torch.tensor([0.99]))
+        optimizer = kind(params, betas=betas, eps=torch.tensor(1e-3), weight_decay=0.0)
+        for t in range(4):
+            params[0].grad = torch.full((3,), 1.0 + t)
+            optimizer.step()
+            betas[0].mul_(0.9)
+        results.append(params[0].detach())
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"max_grad_norm": 1.0}], ids=str)
+@pytest.mark.parametrize("count", [0, torch.zeros(1), torch.zeros((), dtype=torch.int64)], ids=repr)
+@pytest.mark.parametrize("when", ["before", "later"])
+def test_a_step_count_of_the_user(options, count, when):
+    """As an optimizer that processes share starts it before the first step, or as a user sets it back."""
+    params = [a_parameter(), a_parameter()]
+    optimizer = PsiLogic(params, **options)
+    expected = [a_parameter(), a_parameter()]
+    twin = PsiLogic(expected, **options)
+    script = [ones_for(params)] * 3
+    if when == "later":
+        train(optimizer, params, script)
+        train(twin, expected, script)
+    for p, other in zip(params, expected, strict=True):
+        moments = {"exp_avg": torch.zeros(3), "exp_avg_sq": torch.zeros(3)}
+        optimizer.state[p].update({"step": copy.deepcopy(count), **moments})
+        twin.state[other].update({"step": torch.tensor(0.0), **copy.deepcopy(moments)})
+    torch.testing.assert_close(train(optimizer, params, script), train(twin, expected, script))
+    assert [float(optimizer.state[p]["step"]) for p in params] == [3.0, 3.0]
 
 
 def test_a_state_may_be_any_mapping():

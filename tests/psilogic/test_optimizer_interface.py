@@ -236,3 +236,13 @@ def test_the_text_of_an_optimizer_is_short():
     assert lines[2] == "  1: 1 tensor of 6 elements, lr=0.01, gamma=0.05"
     assert lines[-1] == "  and 4 more groups"
     assert len(lines) == 10
+
+
+@pytest.mark.parametrize("lr", [None, "auto", torch.tensor(0.1, device="meta"), torch.tensor([0.1])], ids=str)
+def test_the_text_of_groups_that_were_changed_by_hand(lr):
+    """A text of the optimizer in a log or a debugger is no place for an error."""
+    params = [nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizer = PsiLogic(params[:1])
+    optimizer.param_groups[0]["lr"] = lr
+    optimizer.param_groups.append({"params": params[1:]})
+    assert "lr=" in repr(optimizer)

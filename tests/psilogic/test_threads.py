@@ -1,6 +1,8 @@
-"""Several threads on one optimizer: each step is counted."""
+"""Several threads on one optimizer: each step is counted, and none waits for a thread that does not exist."""
 
-from threading import Thread
+import os
+import select
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -29,3 +31,36 @@ def test_no_step_is_lost(options):
     for thread in threads:
         thread.join()
     assert [int(optimizer.state[p]["step"]) for p in params] == [STEPS] * 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_that_was_forked_during_a_step_takes_steps():
+    """As data loaders and servers fork; in the new process the thread that took the step does not exist."""
+    weight = nn.Parameter(torch.ones(5))
+    weight.grad = torch.ones(5)
+    optimizer = PsiLogic([weight])
+    in_step = Event()
+    may_end = Event()
+
+    def observe(params, decision):
+        in_step.set()
+        may_end.wait()
+
+    optimizer.observers.append(observe)
+    thread = Thread(target=optimizer.step)
+    thread.start()
+    in_step.wait()
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        optimizer.observers.clear()
+        optimizer.step()
+        os.write(writing, b"done")
+        os._exit(0)
+    is_done, _, _ = select.select([reading], [], [], 20)
+    may_end.set()
+    thread.join()
+    if not is_done:
+        os.kill(process, 9)
+    os.waitpid(process, 0)
+    assert is_done

@@ -1,6 +1,7 @@
 """The update of one tensor after the other, by the tensors' own methods, as torch's AdamW calls them.
 
-For classes that change what such a method does, and for tensors that torch.func transforms: foreach knows neither.
+For classes that change what such a method does, for tensors that torch.func transforms or that have tangents, and for
+lazily negated ones: foreach knows none of them.
 """
 
 from typing import Any
@@ -46,6 +47,11 @@ def has_own_methods(kind: Any) -> bool:
     if of_functions is not USUAL and of_functions is not torch._C._disabled_torch_function_impl:
         return True
     return any(getattr(kind, name) is not getattr(Tensor, name) for name in METHODS)
+
+
+def is_negated(x: Tensor) -> bool:
+    """Whether a tensor is lazily negated, as the imaginary part of a conjugate: foreach cannot write it."""
+    return not torch.compiler.is_compiling() and x.is_neg()
 
 
 def processed_grads(work: BucketStep) -> TensorList:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from psilogic.backends import by_methods, cpu, foreach, torch_fused
-from psilogic.backends.by_methods import has_own_methods
+from psilogic.backends.by_methods import has_own_methods, is_negated
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
 from psilogic.tensors.memory import Sizes, addresses, refuse_released, sizes_of
-from psilogic.tensors.norms import as_real, transformed, without_values
+from psilogic.tensors.norms import as_real, recorded, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, states_of
 
@@ -78,7 +78,7 @@ def admitted_backends(bucket: Bucket) -> list[Backend]:
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
-    if group["differentiable"] or without_values():
+    if group["differentiable"] or without_values() or recorded():
         return []
     if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
         return []
@@ -254,16 +254,16 @@ def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Pa
     if transformed():
         return [_part(by_methods.backend, bucket, tensors, every)]
     special = {kind for kind in set(map(type, bucket.values)) if has_own_methods(kind)}
-    if not special:
+    own = [i for i in every if type(bucket.values[i]) in special or is_negated(bucket.values[i])]
+    if not own:
         return _usual_parts(bucket, tensors, admitted, every)
     if bucket.rounding != "nearest":
-        names = ", ".join(sorted(kind.__name__ for kind in special))
+        names = ", ".join(sorted({type(bucket.values[i]).__name__ for i in own}))
         raise RuntimeError(
             f"bf16_update={bucket.rounding!r} would change {names} without the methods of this class: "
             'use bf16_update="nearest" for its parameters'
         )
-    own = [i for i in every if type(bucket.values[i]) in special]
-    others = [i for i in every if type(bucket.values[i]) not in special]
+    others = sorted(set(every) - set(own))
     parts = [_part(by_methods.backend, bucket, tensors, own)]
     if others:
         parts += _usual_parts(bucket, tensors, admitted, others)
@@ -309,7 +309,7 @@ def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend:
 def _check_fused(buckets: list[Bucket], candidates: list[list[Backend]]) -> None:
     """Refuse a group's `fused=True` if devices, dtypes and options admit nothing fused for any of its buckets.
 
-    A layout may be that of one step only, and is left to foreach. A compiler fuses a step that it traces.
+    A layout may be that of one step only, and is left to foreach, as is what a mode records. A compiler fuses a step.
     """
     honored: set[int] = set()
     for bucket, admitted in zip(buckets, candidates, strict=True):
@@ -317,7 +317,7 @@ def _check_fused(buckets: list[Bucket], candidates: list[list[Backend]]) -> None
             honored.update(map(id, bucket.groups))
     for bucket in buckets:
         if bucket.group["fused"] and bucket.owned and not honored.issuperset(map(id, bucket.groups)):
-            if without_values():
+            if without_values() or recorded():
                 return
             raise RuntimeError(
                 f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "

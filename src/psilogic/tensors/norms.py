@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 TensorList = list[Tensor]
@@ -34,8 +35,15 @@ def without_values() -> bool:
 
 
 def transformed() -> bool:
-    """Whether torch.func transforms the step: its tensors may wrap others, which foreach does not take."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether torch.func transforms the step, or its tensors may have tangents: foreach takes neither."""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def recorded() -> bool:
+    """Whether a mode must see each operation of the step, as `torch.autograd.graph.allow_mutation_on_saved_tensors`."""
+    return not torch.compiler.is_compiling() and is_in_torch_dispatch_mode()
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
@@ -167,7 +175,7 @@ def _in_blocks(rows: Tensor, of_matrix: Callable[[Tensor], tuple[Tensor, ...]]) 
 
 def root(squares: Tensor) -> Tensor:
     """Square root whose derivative at zero is zero, as a norm's."""
-    if not torch.is_grad_enabled():
+    if not (torch.is_grad_enabled() or transformed()):
         return squares.sqrt()
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())

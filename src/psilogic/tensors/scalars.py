@@ -39,7 +39,13 @@ def read(states: Sequence[State], names: Sequence[str]) -> dict[str, Tensor]:
     """The named scalars of each state, each of shape (N,)."""
     if not states:
         return {name: torch.empty(0) for name in names}
-    return {name: torch.stack([state[name] for state in states]) for name in names}
+    vectors = {}
+    for name in names:
+        scalars = [state[name] for state in states]
+        if any(x.ndim > 0 for x in scalars):  # a user's own count may have the shape (1,)
+            scalars = [x.reshape(()) for x in scalars]
+        vectors[name] = torch.stack(scalars)
+    return vectors
 
 
 def write_(states: Sequence[State], scalars: dict[str, Tensor]) -> None:

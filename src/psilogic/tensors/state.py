@@ -22,14 +22,15 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     states = [every[p] for p in bucket.params]
     moments = moment_names(bucket)
     detector = memory_names(bucket.group)
-    needed = {*moments, *detector}
-    if all(map(needed.issubset, states)):
+    needed = {"step", *moments, *detector}
+    if all(map(needed.issubset, states)) and all(isinstance(state["step"], Tensor) for state in states):
         return states
     on_device = bucket.group["capturable"] or bucket.group["fused"] or on_device
     for p, state in zip(bucket.params, states, strict=True):
-        if "exp_avg" not in state:  # with `fused=True` loading moves the step to the device, as in torch
+        step = state.get("step", 0)
+        if not isinstance(step, Tensor):  # with `fused=True` loading moves the step to the device, as in torch
             clock_device = p.device if on_device else torch.device("cpu")
-            state["step"] = torch.zeros((), dtype=_get_scalar_dtype(), device=clock_device)
+            state["step"] = torch.full((), step, dtype=_get_scalar_dtype(), device=clock_device)
         for name in moments:
             if name not in state:
                 state[name] = torch.zeros_like(p, memory_format=torch.preserve_format)

@@ -32,6 +32,21 @@ def test_a_class_is_updated_by_its_methods(flags):
     assert usual.min() > 1.1
 
 
+def test_a_lazily_negated_parameter_is_updated():
+    """An imaginary part of a conjugate, next to a usual parameter."""
+    results = []
+    for kind in (torch.optim.AdamW, PsiLogic):
+        whole = torch.arange(6, dtype=torch.float32).view(3, 2)
+        negated = nn.Parameter(torch.view_as_complex(whole).conj().imag)
+        usual = nn.Parameter(torch.ones(3))
+        optimizer = kind([negated, usual], lr=0.1, weight_decay=0.1)
+        for _ in range(3):
+            set_gradients([negated, usual], [torch.ones(3), -torch.ones(3)])
+            optimizer.step()
+        results.append([whole, usual.detach()])
+    torch.testing.assert_close(results[1], results[0])
+
+
 def test_an_option_that_needs_other_methods_names_the_class():
     p = Bounded(torch.ones(3, dtype=torch.bfloat16))
     p.grad = torch.ones_like(p)
