@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import _get_scalar_dtype
 
+from psilogic.tensors.norms import has_value
 from psilogic.tensors.scalars import CLOCKS
 from psilogic.tensors.sharding import is_dtensor
 
@@ -114,7 +115,7 @@ def _saw_nothing(entry: StateDict) -> bool:
         return False
     for name in ("chaos_fast", "chaos_slow"):
         average = entry.get(name)
-        if average is None or average.item() != 0:
+        if average is None or not has_value(average) or average.item() != 0:
             return False
     norm = entry["exp_avg_sq"].norm()
     if is_dtensor(norm):

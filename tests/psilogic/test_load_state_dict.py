@@ -93,6 +93,17 @@ def test_the_detector_keeps_its_precision_on_the_device_of_its_parameter(
         assert kind_of(entry[name]) == (torch.float32, clock_device)
 
 
+def test_a_state_without_values_is_loaded() -> None:
+    """As a training on the meta device saves it, to see what fits."""
+    weight = nn.Parameter(torch.ones(3, device="meta"))
+    optimizer = PsiLogic([weight])
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert optimizer.state[weight]["exp_avg"].is_meta
+
+
 def test_nothing_changes_if_a_tensor_cannot_be_moved() -> None:
     param = parameter(torch.float32, "meta")
     optimizer = PsiLogic([param], lr=0.5)

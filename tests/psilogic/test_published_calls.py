@@ -128,7 +128,7 @@ def test_a_third_argument_of_a_preset_that_is_a_number_is_refused(preset):
 
 
 def test_bad_values_keep_their_own_errors():
-    for value in ("0.1", None, -1.0, float("nan"), torch.tensor(0.1), True):
+    for value in ("0.1", None, -1.0, float("nan"), torch.tensor([0.1, 0.2]), True):
         with pytest.raises(ValueError, match="eps"):
             PsiLogic(weights(), 1e-3, BETAS, value)
 

@@ -53,6 +53,11 @@ def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:
     return getattr(params[0], "fake_mode", None) or NOTHING
 
 
+def has_value(x: Tensor) -> bool:
+    """Whether the values of a tensor can be read: a meta or a fake tensor has none."""
+    return not (x.is_meta or hasattr(x, "fake_mode"))
+
+
 def fresh(tensors: Sequence[Tensor]) -> TensorList:
     """Copies if autograd records the step, since it keeps operands that are changed in place later."""
     if torch.is_grad_enabled():
