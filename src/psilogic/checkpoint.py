@@ -84,6 +84,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
             log.warning(UNMARKED)
         return {**state_dict, "state": {**entries, **others}}
     _check_origin(states, saved_groups, entries)
+    _take_counts_of_groups(entries, saved_groups)
     _check_shapes(entries, saved_groups, groups)
     migrated = _migrated_groups(saved_groups, groups, entries)
     return {**state_dict, "state": {**entries, **others}, "param_groups": migrated}
@@ -140,6 +141,24 @@ def _check_origin(
                 keys.update(map(str, saved))
             found = ", ".join(sorted(keys))
             raise ValueError(f"the state dict is not of PsiLogic, Adam or AdamW: its state has the keys {found}")
+
+
+def _take_counts_of_groups(entries: Mapping[Any, StateDict], saved_groups: Sequence[StateDict]) -> None:
+    """Give a state without a step count that of its group, where apex and DeepSpeed keep it.
+
+    Raises:
+        ValueError: the group has none either.
+    """
+    for group in saved_groups:
+        for key in group["params"]:
+            entry = entries.get(key)
+            if not entry or "step" in entry:
+                continue
+            if "step" not in group:
+                raise ValueError(
+                    f"the state of parameter {key} has exp_avg, but no step: add the number of steps that it has taken"
+                )
+            entry["step"] = _scalar("step", group["step"])
 
 
 def _check_shapes(entries: Mapping[Any, StateDict], saved_groups: list[StateDict], groups: list[StateDict]) -> None:

@@ -324,6 +324,23 @@ def test_what_users_and_wrappers_keep_in_the_state_is_loaded_as_it_was(kind: Any
     train(loaded, 2, 4)
 
 
+def test_a_step_count_of_the_group_is_that_of_its_parameters() -> None:
+    """Where apex's and DeepSpeed's FusedAdam keep it; without one anywhere, bias correction has no number."""
+    params = parameters()
+    adamw = torch.optim.AdamW(params)
+    train(adamw, 0, 3)
+    saved = adamw.state_dict()
+    for entry in saved["state"].values():
+        del entry["step"]
+    optimizer = PsiLogic(parameters())
+    with pytest.raises(ValueError, match=r"parameter 0 has exp_avg, but no step"):
+        optimizer.load_state_dict(saved)
+    assert not optimizer.state
+    saved["param_groups"][0]["step"] = 3
+    optimizer.load_state_dict(saved)
+    assert [float(entry["step"]) for entry in optimizer.state.values()] == [3.0] * len(params)
+
+
 @pytest.mark.parametrize("kind", [torch.optim.NAdam, torch.optim.RAdam])
 def test_checkpoints_of_other_adams_are_refused(kind: Any) -> None:
     theirs = kind(parameters(torch.float32))

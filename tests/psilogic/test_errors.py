@@ -164,6 +164,41 @@ def test_a_step_count_of_the_user(options, count, when):
     assert [float(optimizer.state[p]["step"]) for p in params] == [3.0, 3.0]
 
 
+def test_moments_of_another_dtype_or_shape_change_nothing():
+    """A model part of which was converted or resized after the optimizer was made."""
+    params = [a_parameter(), a_parameter()]
+    optimizer = PsiLogic(params)
+    train(optimizer, params, [ones_for(params)] * 3)
+    params[1].data = params[1].data.double()
+    params[1].grad = torch.ones(3, dtype=torch.float64)
+    params[0].grad = torch.ones(3)
+    before = snapshot(optimizer)
+    with pytest.raises(RuntimeError, match=r"exp_avg is torch.float32, its parameter torch.float64: .*load_state"):
+        optimizer.step()
+    assert_unchanged(optimizer, before)
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert optimizer.state[params[1]]["step"] == 4
+    params[0].data = torch.ones(5)
+    params[0].grad = torch.ones(5)
+    before = snapshot(optimizer)
+    with pytest.raises(
+        RuntimeError, match=r"exp_avg has the size \(3,\), its parameter \(5,\): .*delete optimizer.state"
+    ):
+        optimizer.step()
+    assert_unchanged(optimizer, before)
+
+
+def test_moments_without_a_step_count_are_refused():
+    params = [a_parameter()]
+    optimizer = PsiLogic(params)
+    optimizer.state[params[0]] = {"exp_avg": torch.ones(3), "exp_avg_sq": torch.ones(3)}
+    params[0].grad = torch.ones(3)
+    with pytest.raises(RuntimeError, match=r"shape \(3,\) has exp_avg, but no step.*set optimizer.state"):
+        optimizer.step()
+    assert torch.equal(params[0].detach(), torch.ones(3))
+
+
 def test_a_state_may_be_any_mapping():
     params = [a_parameter()]
     optimizer = PsiLogic(params)

@@ -1,7 +1,6 @@
 """The rule that selects a backend for each bucket. Only this file knows the backends."""
 
 import os
-from collections import Counter
 from collections.abc import MutableMapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,10 +13,10 @@ from psilogic.backends.by_methods import has_own_methods, is_negated
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
-from psilogic.tensors.memory import Sizes, addresses, refuse_released, sizes_of
+from psilogic.tensors.memory import Sizes, addresses, refuse_released, sharing_memory, sizes_of
 from psilogic.tensors.norms import as_real, recorded, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
-from psilogic.tensors.state import local_states, move_clocks_, states_of
+from psilogic.tensors.state import local_states, move_clocks_, refuse_other_moments, states_of
 
 
 class Part(NamedTuple):
@@ -51,7 +50,7 @@ def select(
 
     Raises:
         RuntimeError: a group's `fused=True` can never be honored for any of its tensors, and no state is started then;
-            or a tensor has lost its memory, and nothing is changed then.
+            or a tensor has lost its memory, or a moment is unlike its parameter, and nothing is changed then.
     """
     if torch.cuda.is_initialized():
         for bucket in buckets:
@@ -175,21 +174,13 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
         for name in names:
             by_name[name] = [state[name] for state in work.states]
         refuse_released(by_name)
-    sharing = _sharing_memory(work.addresses[: len(columns.params)])
+    sharing = sharing_memory(work.addresses[: len(columns.params)])
     if sharing:
         return _left_to_another(work, sharing, admitted)
     if have_memory:
         cache.addresses = work.addresses
         cache.scalar_addresses = work.scalar_addresses
     return [work]
-
-
-def _sharing_memory(addresses_of_params: Sequence[int]) -> list[int]:
-    """The positions of the parameters that have their address in common with another one; 0 is no address."""
-    if len(set(addresses_of_params)) == len(addresses_of_params):
-        return []
-    occurrences = Counter(addresses_of_params)
-    return [i for i, address in enumerate(addresses_of_params) if address != 0 and occurrences[address] > 1]
 
 
 def _left_to_another(work: BucketStep, sharing: list[int], admitted: list[Backend]) -> list[BucketStep]:
@@ -295,6 +286,9 @@ def _part(backend: Backend, bucket: Bucket, tensors: Tensors, members: list[int]
         params = [tensors.params[i] for i in members]
         units = [bucket.units[i] for i in members]
         sizes = sizes_of(params, units)
+    if backend is foreach.backend:  # the others support no moments of another dtype or shape
+        chosen = tensors.take(members)
+        refuse_other_moments(chosen.params, {"exp_avg": chosen.exp_avgs, "exp_avg_sq": chosen.exp_avg_sqs})
     return Part(backend, members, sizes)
 
 

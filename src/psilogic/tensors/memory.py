@@ -1,6 +1,7 @@
 """The layout of tensors in memory: address, order, gaps; and the last result of a function of such metadata."""
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
@@ -90,6 +91,14 @@ def refuse_released(by_name: Mapping[str, Sequence[Tensor]]) -> None:
                     f"{name}[{i}], of shape {tuple(tensor.shape)}, has no memory: something has released its storage, "
                     "which must have its size and values again before the step"
                 )
+
+
+def sharing_memory(addresses_of_params: Sequence[int]) -> list[int]:
+    """The positions of the parameters that have their address in common with another one; 0 is no address."""
+    if len(set(addresses_of_params)) == len(addresses_of_params):
+        return []
+    occurrences = Counter(addresses_of_params)
+    return [i for i, address in enumerate(addresses_of_params) if address != 0 and occurrences[address] > 1]
 
 
 def used_addresses(tensors: TensorList) -> list[int]:

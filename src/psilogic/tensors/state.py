@@ -1,6 +1,6 @@
 """The states of a bucket's parameters: what is missing in them is started, and their clocks are moved."""
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from operator import is_
 from typing import Any
 
@@ -18,6 +18,9 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     """The states of a bucket's parameters; entries that its hyperparameters need and that are missing are started.
 
     With `on_device` clocks start on the device, also if the group is not capturable.
+
+    Raises:
+        RuntimeError: there are moments, but nothing says of how many steps; no state is started then.
     """
     states = [every[p] for p in bucket.params]
     moments = moment_names(bucket)
@@ -25,6 +28,12 @@ def states_of(every: MutableMapping[Tensor, Any], bucket: Bucket, on_device: boo
     needed = {"step", *moments, *detector}
     if all(map(needed.issubset, states)) and all(isinstance(state["step"], Tensor) for state in states):
         return states
+    for p, state in zip(bucket.params, states, strict=True):
+        if "exp_avg" in state and "step" not in state:
+            raise RuntimeError(
+                f"the state of a parameter of shape {tuple(p.shape)} has exp_avg, but no step (how many it has taken): "
+                'set optimizer.state[p]["step"], or delete optimizer.state[p] to begin again'
+            )
     on_device = bucket.group["capturable"] or bucket.group["fused"] or on_device
     for p, state in zip(bucket.params, states, strict=True):
         step = state.get("step", 0)
@@ -71,3 +80,19 @@ def local_states(bucket: Bucket, states: list[State], name: str) -> TensorList:
     if all(map(is_, bucket.values, bucket.params)):  # no parameter is split
         return tensors
     return [local(x) for x in tensors]
+
+
+def refuse_other_moments(params: TensorList, moments: Mapping[str, TensorList]) -> None:
+    """RuntimeError if a moment has not the dtype and the shape of its parameter, as after `model.double()`."""
+    for name, of_params in moments.items():
+        for p, moment in zip(params, of_params, strict=True):
+            if moment.shape != p.shape:
+                raise RuntimeError(
+                    f"{name} has the size {tuple(moment.shape)}, its parameter {tuple(p.shape)}: something has resized "
+                    "the parameter; give its state that size too, or delete optimizer.state[p] to begin again"
+                )
+            if moment.dtype != p.dtype:
+                raise RuntimeError(
+                    f"{name} is {moment.dtype}, its parameter {p.dtype}: something has converted one of them; "
+                    "optimizer.load_state_dict(optimizer.state_dict()) converts the state to the dtype of the parameter"
+                )
