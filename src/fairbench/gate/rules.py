@@ -18,7 +18,7 @@ from statistics import fmean
 
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.sequential import Design, InterimAnalysis
-from fairbench.analysis.statistics.significance import critical_t, paired_t, upper_tail
+from fairbench.analysis.statistics.significance import SAME_DIFFERENCE, critical_t, paired_t, sign_p, upper_tail
 
 ALPHA = 0.05
 """The probability of a false certificate in a session, at most."""
@@ -114,6 +114,8 @@ class Look:
 def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) -> Look:
     """Judge head against base after one of the numbers of pairs.
 
+    The test is the paired t-test, or the sign test if every pair differs by the same amount.
+
     Args:
         base, head: the metric of each pair.
         sign: 1 where higher values are better, otherwise -1.
@@ -127,12 +129,18 @@ def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) 
     tail = share * level
     low = None
     high = None
-    p = None
+    one_sided = None
     if test.error is not None and test.df is not None:
         half_width = critical_t(tail, test.df) * test.error
         low = test.difference - half_width
         high = test.difference + half_width
-        p = InterimAnalysis(pairs, share).repeated(upper_tail(test.difference / test.error, test.df))
+        one_sided = upper_tail(test.difference / test.error, test.df)
+    elif test.reason == SAME_DIFFERENCE and test.difference > 0:
+        one_sided = sign_p(pairs) / 2
+        if one_sided <= tail:
+            low = test.difference
+            high = test.difference
+    p = InterimAnalysis(pairs, share).repeated(one_sided)
     return Look(
         pairs=pairs,
         gain=test.difference,

@@ -50,9 +50,17 @@ def test_a_look_is_the_one_sided_paired_test_at_its_share_of_the_level(pairs, sh
         assert found.certified == (reference.pvalue <= share * level) == (found.low >= 0)
 
 
-def test_equal_differences_in_every_pair_certify_nothing():
-    found = look([1.0, 2.0, 3.0, 4.0], [0.5, 1.5, 2.5, 3.5], sign=-1, level=0.02)
-    assert (found.gain, found.p, found.certified) == (0.5, None, False)
+def test_equal_differences_in_every_pair_have_the_sign_test():
+    base = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    head = [value - 0.5 for value in base]
+    share = 1 - math.log((math.e + 1) / 2)
+    p = stats.binomtest(8, 8, alternative="greater").pvalue / share
+    found = look(base, head, sign=-1, level=0.02)
+    assert (found.gain, found.low, found.high, found.certified) == (0.5, 0.5, 0.5, True)
+    assert found.p == pytest.approx(p)
+    strict = look(base, head, sign=-1, level=0.0075)
+    assert (strict.p, strict.low, strict.certified) == (pytest.approx(p), None, False)
+    assert look(head, base, sign=-1, level=0.02).p is None
 
 
 def test_the_detectable_gain_is_detected_in_80_percent_with_all_pairs():
