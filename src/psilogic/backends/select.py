@@ -13,7 +13,7 @@ from psilogic.backends.by_methods import has_own_methods, is_negated
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
-from psilogic.tensors.memory import Sizes, addresses, refuse_released, sharing_memory, sizes_of
+from psilogic.tensors.memory import Sizes, addresses, has_own_dispatch, refuse_released, sharing_memory, sizes_of
 from psilogic.tensors.norms import as_real, recorded, transformed, without_values
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, refuse_other_moments, states_of
@@ -264,7 +264,8 @@ def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Pa
 def _usual_parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend], members: list[int]) -> list[Part]:
     """The parts of the members of a bucket whose classes have no methods of their own.
 
-    Tensors of which other ranks hold pieces stay together: those ranks see other layouts.
+    Tensors of which other ranks hold pieces stay together: those ranks see other layouts. Classes with a dispatch of
+    their own are apart, since they take each list for one of theirs.
     """
     if len(members) < len(bucket.params):
         backend = _first(admitted, tensors.take(members), bucket.by_rows)
@@ -272,11 +273,11 @@ def _usual_parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend], memb
         backend = _first(admitted, tensors, bucket.by_rows)
     if backend is not foreach.backend or bucket.ranks is not None:
         return [_part(backend, bucket, tensors, members)]
-    by_backend: dict[Backend, list[int]] = {}
+    by_kind: dict[tuple[Backend, bool], list[int]] = {}
     for i in members:
         backend = _first(admitted, tensors.take([i]), bucket.by_rows)
-        by_backend.setdefault(backend, []).append(i)
-    return [_part(backend, bucket, tensors, of_backend) for backend, of_backend in by_backend.items()]
+        by_kind.setdefault((backend, has_own_dispatch(bucket.values[i])), []).append(i)
+    return [_part(backend, bucket, tensors, of_kind) for (backend, _), of_kind in by_kind.items()]
 
 
 def _part(backend: Backend, bucket: Bucket, tensors: Tensors, members: list[int]) -> Part:

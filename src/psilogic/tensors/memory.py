@@ -115,13 +115,18 @@ def ordinary(columns: Sequence[TensorList]) -> bool:
         if any(map(Tensor.is_neg, xs)):
             return False
     layouts: set[Any] = set()
-    classes: set[Any] = set()
+    of_class: dict[Any, Tensor] = {}
     for xs in columns:
         layouts.update(map(attrgetter("layout"), xs))
-        classes.update(map(type, xs))
+        of_class.update(zip(map(type, xs), xs, strict=True))
     if layouts != {torch.strided}:
         return False
-    return all(cls.__torch_dispatch__ is Tensor.__torch_dispatch__ for cls in classes)
+    return not any(map(has_own_dispatch, of_class.values()))
+
+
+def has_own_dispatch(x: Tensor) -> bool:
+    """Whether the class of a tensor says itself what operations do, as one that wraps other tensors."""
+    return type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__
 
 
 def uniform(dtypes: Container[torch.dtype], columns: Sequence[TensorList], by_rows: bool) -> bool:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from configurations import ACTIVE, CONFIGURATIONS, TOGETHER, assert_same, build, chosen, trace, truth
 from torch import nn
+from torch.testing._internal.two_tensor import TwoTensor
 from trajectories import gradients, parameters, set_gradients
 
 from psilogic import PsiLogic
@@ -30,6 +31,22 @@ def test_a_class_is_updated_by_its_methods(flags):
     assert optimizer.executed["methods"] == 1
     assert bounded.max() <= 1.0
     assert usual.min() > 1.1
+
+
+@pytest.mark.parametrize("flags", [{}, {"fused": False}, {"foreach": True}], ids=str)
+def test_a_class_with_its_own_dispatch_leaves_its_neighbors_alone(flags):
+    """Such a class may take a list of tensors for one of its own, and repeat the operation for each part."""
+    results = []
+    for kind, options in ((torch.optim.AdamW, {}), (PsiLogic, flags)):
+        pair = nn.Parameter(TwoTensor(torch.ones(3, 2), torch.ones(3, 2)))
+        usual = nn.Parameter(torch.ones(3))
+        optimizer = kind([pair, usual], lr=0.1, weight_decay=0.1, **options)
+        for t in range(3):
+            grads = [TwoTensor(torch.full((3, 2), 1.0 + t), torch.full((3, 2), 2.0 - t)), torch.ones(3)]
+            set_gradients([pair, usual], grads)
+            optimizer.step()
+        results.append([pair.a, pair.b, usual.detach()])
+    torch.testing.assert_close(results[1], results[0])
 
 
 def test_a_lazily_negated_parameter_is_updated():
