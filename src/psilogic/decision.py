@@ -50,14 +50,18 @@ def detector_state(vectors: list[Tensor]) -> DetectorState:
     return DetectorState(fast=vectors[0], slow=vectors[1], reference=reference)
 
 
-def step_of(group: dict[str, Any], t: Tensor | None, decay: Any, quantum_rate: Tensor | None = None) -> Step:
-    """A step with the hyperparameters of a group."""
+def step_of(
+    group: dict[str, Any], t: Tensor | None, decay: Any, quantum_rate: Tensor | None = None, lr: Scalar | None = None
+) -> Step:
+    """A step with the hyperparameters of a group, and with another learning rate if one is given."""
     beta1, beta2 = group["betas"]
+    if lr is None:
+        lr = group["lr"]
     return Step(
         t=t,
         decay=decay,
         quantum_rate=quantum_rate,
-        lr=group["lr"],
+        lr=lr,
         weight_decay=group["weight_decay"],
         eps=group["eps"],
         beta1=beta1,

@@ -7,7 +7,7 @@ dimension or neither of the two works by rows.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -138,7 +138,7 @@ def common_factor(works: Sequence[BucketStep], max_norm: float | None, grad_scal
     if grad_scale is not None:
         factor = grad_scale.to(like).reciprocal().reshape(())
     if max_norm is not None:
-        norm = root(total_squares(works).to(like))
+        norm = root(total_squares([work.sums for work in works]).to(like))
         if factor is not None:
             norm = factor * norm
         clip = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
@@ -148,9 +148,9 @@ def common_factor(works: Sequence[BucketStep], max_norm: float | None, grad_scal
     return factor
 
 
-def total_squares(works: Sequence[BucketStep]) -> Tensor:
-    """The sum of |g|^2 over all unprocessed gradients, 0-dim."""
-    totals = [work.sums.total for work in works]
+def total_squares(sums_of_buckets: Sequence[Any]) -> Tensor:
+    """The sum of |g|^2 over all unprocessed gradients, 0-dim, from the sums of all buckets."""
+    totals = [sums.total for sums in sums_of_buckets]
     if len(totals) == 1:
         only: Tensor = totals[0]
         return only

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from psilogic.hyperparameters import check_changes, check_group, check_hyperpara
 from psilogic.loading import load
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
-from psilogic.plan import Conditions, Plan
+from psilogic.plan import NOTHING, Conditions, Plan, Recalled
 from psilogic.published_calls import check_order, refusing
 from psilogic.stages import take_steps
 from psilogic.step import BucketStep, Observable
@@ -241,13 +240,14 @@ class PsiLogic(Observable):
             return loss
         first = self.param_groups[0]
         self._called["step"] = "initial_lr" in first  # as in torch, only if a scheduler was made before
-        with self._alone(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
+        if torch.compiler.is_compiling():
+            with torch.set_grad_enabled(first["differentiable"]):
+                self._step()
+            return loss
+        # Wait until no other thread is in a step: two would count one step, and share what is cached.
+        with self._lock.lock, torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
             self._step()
         return loss
-
-    def _alone(self) -> AbstractContextManager[Any]:
-        """Wait until no other thread is in a step: two would count one step, and share what is cached."""
-        return nullcontext() if torch.compiler.is_compiling() else self._lock.lock
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
         """Attach a `psilogic.monitor` to this optimizer.
@@ -274,26 +274,40 @@ class PsiLogic(Observable):
 
     def _step(self) -> None:
         """The step without the closure; all errors are raised before parameters or state change."""
-        self.executed = Counter()
+        has_others = False
         if not torch.compiler.is_compiling():
-            check_changes(self.param_groups)
+            has_others = self._plan.options.has_others_of(self.param_groups)
+            if not has_others:
+                check_changes(self.param_groups)
         grad_scale = getattr(self, "grad_scale", None)
         found_inf = getattr(self, "found_inf", None)
         conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self.observers))
-        works: list[BucketStep] | None = None
-        recurs = False
+        recalled = NOTHING
         try:
             if not (traced() or recorded()):
-                works, recurs = self._plan.recall(self.param_groups, self.state, conditions)
-            if works is None:
-                works = self._planned(conditions)
-            if works and take_steps(works, grad_scale, found_inf, conditions.is_observed):
-                self._tell(works)
+                recalled = self._plan.recall(self.param_groups, self.state, conditions, has_others)
+            if recalled.repeated is not None:
+                self.executed = self._plan.repeat(recalled.repeated)
+            else:
+                self._take(recalled, conditions, grad_scale, found_inf)
         except BaseException:
             self._plan.forget()
             raise
-        if recurs:
+
+    def _take(
+        self, recalled: Recalled, conditions: Conditions, grad_scale: Tensor | None, found_inf: Tensor | None
+    ) -> None:
+        """Take the step by the plan that was recalled, or by a new one."""
+        self.executed = Counter()
+        works = recalled.works
+        if works is None:
+            works = self._planned(conditions)
+        was_taken = bool(works) and take_steps(works, grad_scale, found_inf, conditions.is_observed)
+        params_of_each = [work.owned.params for work in works]
+        if recalled.recurs:  # before an observer can change a tensor
             self._plan.keep(works)
+        if was_taken:
+            self._tell(works, params_of_each)
 
     def _planned(self, conditions: Conditions) -> list[BucketStep]:
         """The steps of all buckets, by a new plan."""
@@ -303,15 +317,15 @@ class PsiLogic(Observable):
         is_scaled = conditions.has_grad_scale or conditions.has_found_inf
         return select(buckets, self.state, is_scaled, conditions.is_observed)
 
-    def _tell(self, works: list[BucketStep]) -> None:
-        """Count the tensors by backend, and tell the observers what was decided."""
-        for work in works:
+    def _tell(self, works: list[BucketStep], params_of_each: list[list[Tensor]]) -> None:
+        """Count the tensors by backend, and tell the observers what was decided about the parameters of each bucket."""
+        for work, params in zip(works, params_of_each, strict=True):
             if not work.states:
                 continue
             self.executed[work.backend.name] += len(work.states)
             for observer in self.observers:
                 assert work.decision is not None  # it is made if there are observers
-                observer(work.owned.params, work.decision)
+                observer(params, work.decision)
 
 
 DEFAULTS = defaults_of(PsiLogic)

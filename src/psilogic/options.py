@@ -229,6 +229,8 @@ NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.shari
 
 values_of = itemgetter(*OPTIONS)
 """The values of all options in a complete group, in the order of `OPTIONS`."""
+numbers_of = itemgetter(*NUMBERS)
+"""Those of the options in NUMBERS."""
 others_of = itemgetter(*[name for name in OPTIONS if name not in NUMBERS])
 """Those of the options that are not in NUMBERS."""
 _PLAIN = frozenset({float, int, bool, str, tuple, NoneType})
@@ -238,7 +240,12 @@ _BETAS = list(OPTIONS).index("betas")
 def has_plain(values: tuple[Any, ...]) -> bool:
     """Whether the values of all options are Python's: no tensor, no list, no number of NumPy."""
     betas = values[_BETAS]
-    return type(betas) is tuple and _PLAIN.issuperset(map(type, (*values, *betas)))
+    return type(betas) is tuple and is_plain((*values, *betas))
+
+
+def is_plain(values: tuple[Any, ...]) -> bool:
+    """Whether all values are Python's."""
+    return _PLAIN.issuperset(map(type, values))
 
 
 def as_plain(group: dict[str, Any]) -> dict[str, Any]:

@@ -6,37 +6,23 @@ rate, and the addresses of gradients may change: the step reads them again. Afte
 """
 
 from array import array
-from collections.abc import MutableMapping, Sequence
+from collections import Counter
+from collections.abc import MutableMapping
 from operator import is_
 from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch import distributed as dist
 
-from psilogic.options import has_plain, others_of, values_of
-from psilogic.step import BucketStep, Tensors
+from psilogic.known_options import KnownOptions
+from psilogic.planned_bucket import Found, PlannedBucket
+from psilogic.step import BucketStep, Repetition
 from psilogic.tensors.buckets import Group
-from psilogic.tensors.device_tables import stream_unless_capturing
-from psilogic.tensors.memory import addresses, guard_of
+from psilogic.tensors.lookups import Participants, participants
 from psilogic.tensors.norms import TensorList
-from psilogic.tensors.scalars import State, scalar_names
-from psilogic.tensors.state import moment_names
+from psilogic.tensors.scalars import State
 
-
-class Participants(NamedTuple):
-    """The parameters that have a gradient."""
-
-    params: TensorList
-    grads: TensorList
-    groups: list[Group]  # the group of each parameter
-    counts: list[int]  # the number of them in each group of the optimizer
-
-    def take(self, chosen: list[int]) -> "Participants":
-        """The parameters at the chosen positions; `counts` stays that of all."""
-        params = [self.params[i] for i in chosen]
-        grads = [self.grads[i] for i in chosen]
-        groups = [self.groups[i] for i in chosen]
-        return Participants(params, grads, groups, self.counts)
+HAS_DISTRIBUTED = dist.is_available()
 
 
 class Conditions(NamedTuple):
@@ -54,95 +40,18 @@ class Key(NamedTuple):
     is_distributed: bool
     others: list[tuple[Any, ...]]  # the options of each group that are not in NUMBERS
     counts: list[int]  # as in `Participants`
-    param_ids: list[int]  # the id of each participant
+    param_ids: bytes  # likewise
 
 
-class Entry:
-    """The plan of a bucket's step. It keeps none of the caller's tensors, and makes the bucket forget them.
+class Recalled(NamedTuple):
+    """What a plan knows about a step."""
 
-    Args:
-        work: the step that was planned, and has been taken.
-        members: the positions of the bucket's parameters among the participants.
-    """
+    works: list[BucketStep] | None = None  # the steps of all buckets; None if they must be planned, or are repeated
+    repeated: TensorList | None = None  # the tensors that change, if the step is a repetition of that before
+    recurs: bool = False  # whether to call `keep` when it has been taken
 
-    def __init__(self, work: BucketStep, members: list[int]) -> None:
-        self.bucket = work.bucket
-        self.members = members
-        moments = moment_names(work.bucket)
-        self.names = (*moments, *scalar_names(work.bucket.group))
-        self.backend = work.backend
-        self.decides_itself = work.decides_itself
-        self.sizes = work.sizes
-        self.scalar_kinds = work.scalar_kinds
-        self.observed = work.observed
-        self.kept = work.kept
-        self.guard = guard_of(self._all_tensors(work.bucket.params, work.bucket.grads, work.states))
-        self.stream = stream_unless_capturing(work.bucket.device)  # launches are prepared for it
-        self.tensor_addresses = work.addresses  # the same object, until a gradient moves
-        self.scalar_addresses = work.scalar_addresses
-        _, _, *others = moments  # but for Adam's two, which are in the addresses of the tensors
-        others_addresses = addresses(work.states, tuple(others)) if others else array("q")
-        # Where the tensors were in the step, in the order of `_all_tensors`: an observer may have moved one since.
-        self.addresses = work.addresses + others_addresses + work.scalar_addresses
-        self.param_addresses = frozenset(self.addresses[: len(members)])
-        self.bucket.release()
 
-    def _all_tensors(self, params: TensorList, grads: TensorList, states: list[State]) -> TensorList:
-        """Parameters, gradients, moments and scalars: each name of them for all parameters, then the next."""
-        return params + grads + [state[name] for name in self.names for state in states]
-
-    def step(
-        self, found: Participants, every_state: MutableMapping[Tensor, State], numbers_changed: bool
-    ) -> BucketStep | None:
-        """The step of the same tensors; None if the plan does not hold for them.
-
-        Args:
-            found: all participants.
-            every_state: the optimizer's states.
-            numbers_changed: whether the groups have other numbers than in the step before.
-        """
-        if len(self.members) < len(found.params):
-            found = found.take(self.members)
-        params = found.params
-        count = len(params)
-        states = [every_state[p] for p in params]
-        try:
-            tensors = self._all_tensors(params, found.grads, states)
-        except KeyError:  # a state lacks a tensor, which must be started
-            return None
-        if not self.guard.check(*tensors) or stream_unless_capturing(self.bucket.device) != self.stream:
-            return None
-        present = addresses(tensors)
-        if present != self.addresses:
-            if not self._only_gradients_moved(present, count):
-                return None
-            self.addresses = present
-            self.tensor_addresses = present[: len(Tensors._fields) * count]
-        self.bucket.fill(found.groups, params, found.grads, numbers_changed)
-        exp_avgs = tensors[2 * count : 3 * count]
-        exp_avg_sqs = tensors[3 * count : 4 * count]
-        return BucketStep(
-            bucket=self.bucket,
-            owned=self.bucket,
-            states=states,
-            tensors=Tensors(params, found.grads, exp_avgs, exp_avg_sqs),
-            backend=self.backend,
-            addresses=self.tensor_addresses,
-            scalar_addresses=self.scalar_addresses,
-            sizes=self.sizes,
-            scalar_kinds=self.scalar_kinds,
-            observed=self.observed,
-            decides_itself=self.decides_itself,
-            kept=self.kept,
-        )
-
-    def _only_gradients_moved(self, present: Any, count: int) -> bool:
-        """Whether nothing but gradients is elsewhere, each of them has memory, and none is where a parameter is."""
-        before = self.addresses
-        if present[:count] != before[:count] or present[2 * count :] != before[2 * count :]:
-            return False
-        moved = present[count : 2 * count]
-        return 0 not in moved and self.param_addresses.isdisjoint(moved)
+NOTHING = Recalled()
 
 
 class Plan:
@@ -157,81 +66,113 @@ class Plan:
     def forget(self) -> None:
         """Forget the plan: the next step makes a new one."""
         self._key: Key | None = None  # of the last step
-        self._options: list[tuple[Any, ...]] = []  # of each group
-        self._others: list[tuple[Any, ...]] = []  # the options of each group that are not in NUMBERS
-        self._entries: list[Entry] = []
+        self.options = KnownOptions()
+        self._forget_buckets()
+
+    def _forget_buckets(self) -> None:
+        self._buckets: list[PlannedBucket] = []
+        self._repetition: Repetition | None = None
+        self._executed: Counter[str] = Counter()
 
     def recall(
-        self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions
-    ) -> tuple[list[BucketStep] | None, bool]:
-        """The steps of all buckets, if the plan holds for these groups, otherwise None; and whether to call `keep`.
+        self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions, has_others: bool
+    ) -> Recalled:
+        """What is known about the step of these groups; `has_others` as in `KnownOptions.take`.
 
         `keep` is called after a step whose key is that of the step before: a guard, which a plan needs, is as costly as
         ten plans.
         """
-        options = list(map(values_of, groups))
-        if not all(map(has_plain, options)):  # a tensor may change from step to step
+        numbers_changed = self.options.take(groups, has_others)
+        if numbers_changed is None:  # a tensor may change from step to step
             self.forget()
-            return None, False
-        numbers_changed = options != self._options  # if other options changed, so does the key
-        if numbers_changed:
-            self._options = options
-            self._others = list(map(others_of, groups))
+            return NOTHING
         found = participants(groups)
-        is_distributed = dist.is_available() and dist.is_initialized()
-        key = Key(conditions, is_distributed, self._others, found.counts, list(map(id, found.params)))
+        is_distributed = HAS_DISTRIBUTED and dist.is_initialized()
+        key = Key(conditions, is_distributed, self.options.others, found.counts, found.ids)
         if key != self._key:
             self._key = key
-            self._entries = []
-            return None, False
-        return self._steps(found, every_state, numbers_changed), True
-
-    def _steps(
-        self, found: Participants, every_state: MutableMapping[Tensor, State], numbers_changed: bool
-    ) -> list[BucketStep] | None:
-        """The steps by the plan; None without one. A plan that does not hold for one of the steps is forgotten."""
+            self._forget_buckets()
+            return NOTHING
+        found_buckets = self._find(found, every_state)
+        if not found_buckets:
+            return Recalled(recurs=True)
+        group_of_each: list[Group] = []
+        if numbers_changed or self._repetition is None:
+            for group, count in zip(groups, found.counts, strict=True):
+                group_of_each += [group] * count
+        if self._repetition is not None:
+            return self._repeated(self._repetition, found_buckets, group_of_each, numbers_changed)
         works: list[BucketStep] = []
-        for entry in self._entries:
-            work = entry.step(found, every_state, numbers_changed)
-            if work is None:
-                self._entries = []
-                return None
-            works.append(work)
-        return works or None
+        for planned, of_bucket in zip(self._buckets, found_buckets, strict=True):
+            works.append(planned.step(of_bucket, group_of_each, numbers_changed))
+        return Recalled(works, recurs=True)
+
+    def _find(self, participants: Participants, every_state: MutableMapping[Tensor, State]) -> list[Found]:
+        """The tensors of all buckets; none without a plan. One that does not hold for a bucket is forgotten."""
+        found_buckets: list[Found] = []
+        for planned in self._buckets:
+            found = planned.find(participants, every_state)
+            if found is None:
+                self._forget_buckets()
+                return []
+            found_buckets.append(found)
+        return found_buckets
+
+    def _repeated(
+        self, repetition: Repetition, found_buckets: list[Found], group_of_each: list[Group], numbers_changed: bool
+    ) -> Recalled:
+        """The step as a repetition of that before, which takes what has changed: numbers and addresses of gradients."""
+        changed: TensorList = []
+        for position, found in enumerate(found_buckets):
+            if found.moved is not None:
+                repetition.move_gradients(position, found.moved)
+            if numbers_changed:
+                self._buckets[position].fill(found, group_of_each, numbers_changed)
+            changed += found.changed()
+        if numbers_changed:
+            repetition.take_numbers()
+            self._release()
+        return Recalled(repeated=changed)
+
+    def repeat(self, changed: TensorList) -> Counter[str]:
+        """Take the step before again.
+
+        Args:
+            changed: what was recalled.
+
+        Returns:
+            The number of tensors by backend.
+        """
+        assert self._repetition is not None  # otherwise nothing is recalled to be repeated
+        self._repetition.run(changed)
+        return self._executed
+
+    def _release(self) -> None:
+        """Let the buckets forget the caller's tensors."""
+        for planned in self._buckets:
+            planned.bucket.release()
 
     def keep(self, works: list[BucketStep]) -> None:
         """Keep the plan of a step that has been taken, by this plan or by a new one, without the caller's tensors."""
-        if self._entries:  # the step was taken by this plan
-            for entry in self._entries:
-                entry.bucket.release()
+        if self._buckets:  # the step was taken by this plan
+            self._release()
             return
-        if not all(map(can_be_kept, works)):
+        if not works or not all(map(can_be_kept, works)):
             return
         assert self._key is not None  # `recall` has set it
-        position = {param_id: i for i, param_id in enumerate(self._key.param_ids)}
-        entries = []
+        position = {param_id: i for i, param_id in enumerate(array("q", self._key.param_ids))}
+        repetition = None
+        if not any(self._key.conditions) and len({work.backend for work in works}) == 1:
+            repetition = works[0].backend.repetition(works)
+        buckets = []
         for work in works:
-            entries.append(Entry(work, [position[id(p)] for p in work.bucket.params]))
+            buckets.append(PlannedBucket(work, [position[id(p)] for p in work.bucket.params]))
         # there may be no guard of such tensors, and there is no stream while a CUDA graph is being captured
-        if all(entry.guard is not None and entry.stream is not None for entry in entries):
-            self._entries = entries
-
-
-def participants(groups: Sequence[Group]) -> Participants:
-    """The parameters of all groups that have a gradient, in the order of the groups."""
-    params: TensorList = []
-    grads: TensorList = []
-    group_of_each: list[Group] = []
-    counts: list[int] = []
-    for group in groups:
-        for p in group["params"]:
-            grad = p.grad
-            if grad is not None:
-                params.append(p)
-                grads.append(grad)
-        counts.append(len(params) - len(group_of_each))
-        group_of_each += [group] * counts[-1]
-    return Participants(params, grads, group_of_each, counts)
+        if all(planned.guard is not None and planned.stream is not None for planned in buckets):
+            self._buckets = buckets
+            self._repetition = repetition
+            for work in works:
+                self._executed[work.backend.name] += len(work.states)
 
 
 def can_be_kept(work: BucketStep) -> bool:

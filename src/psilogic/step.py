@@ -177,6 +177,33 @@ class Backend(ABC):
         host.
         """
 
+    def repetition(self, works: list[BucketStep]) -> Repetition | None:
+        """What repeats a step that has been taken, where later ones differ in nothing that the host reads.
+
+        Nothing observed the step, and GradScaler left nothing to it. None if the host decides in each step.
+        """
+        return None
+
+
+class Repetition(ABC):
+    """Repeats a step: the host gives the device the same work, which reads other values."""
+
+    @abstractmethod
+    def take_numbers(self) -> None:
+        """Take the numbers of the buckets, such as learning rates, which have changed."""
+
+    @abstractmethod
+    def move_gradients(self, position: int, addresses: bytes) -> None:
+        """Take the addresses of the gradients of the bucket at a position, as 64-bit integers."""
+
+    @abstractmethod
+    def run(self, changed: TensorList) -> None:
+        """Take the step.
+
+        Args:
+            changed: the tensors that it changes: all parameters and their moments.
+        """
+
 
 Observer = Callable[[list[Tensor], Decision], None]
 """Called after each step with tensors and the decision about them."""

@@ -9,7 +9,7 @@ from configurations import ACTIVE, PROCESSING, snapshot
 from torch import nn
 
 from psilogic import PsiLogic
-from psilogic.plan import Plan
+from psilogic.plan import NOTHING, Plan
 from psilogic.tensors import memory
 
 pytestmark = pytest.mark.usefixtures("compiled_kernels")
@@ -159,6 +159,10 @@ NEW_PLAN = [
 ]
 
 
+def nothing_recalled(*arguments):
+    return NOTHING
+
+
 @pytest.fixture
 def held(monkeypatch):
     """For each step whether a plan held."""
@@ -166,9 +170,9 @@ def held(monkeypatch):
     recall = Plan.recall
 
     def noted(*arguments):
-        works, recurs = recall(*arguments)
-        found.append(works is not None)
-        return works, recurs
+        recalled = recall(*arguments)
+        found.append(recalled.works is not None or recalled.repeated is not None)
+        return recalled
 
     monkeypatch.setattr(Plan, "recall", noted)
     return found
@@ -193,7 +197,7 @@ def test_a_plan_holds_until_something_changes(monkeypatch, held, change, options
     ours = trajectory(change, options)
     if change is not gradients_freed:  # which may be allocated where they were
         assert held[:5] == [False, False, True, True, change in STILL]
-    monkeypatch.setattr(Plan, "recall", lambda *arguments: (None, False))
+    monkeypatch.setattr(Plan, "recall", nothing_recalled)
     for mine, truth in zip(ours, trajectory(change, options), strict=True):
         for tensor, expected in zip(mine, truth, strict=True):
             assert torch.equal(tensor.param, expected.param)
@@ -220,9 +224,32 @@ def params_that_an_observer_moves():
 
 def test_a_plan_knows_where_the_tensors_of_its_step_were(monkeypatch):
     ours = params_that_an_observer_moves()
-    monkeypatch.setattr(Plan, "recall", lambda *arguments: (None, False))
+    monkeypatch.setattr(Plan, "recall", nothing_recalled)
     for p, expected in zip(ours, params_that_an_observer_moves(), strict=True):
         assert torch.equal(p, expected)
+
+
+def param_that_an_observer_transposes(after):
+    """A square parameter after steps, one of which ends with its rows as columns of the same memory."""
+    optimizer = PsiLogic([nn.Parameter(torch.arange(16.0).view(4, 4))], **ACTIVE)
+    counted = []
+
+    def transpose(params, decision):
+        counted.append(decision)
+        if len(counted) == after:
+            params[0].data = params[0].data.t()
+
+    optimizer.observers.append(transpose)
+    for t in range(6):
+        step(optimizer, t)
+    return params_of(optimizer)[0]
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_plan_knows_the_strides_of_its_step(monkeypatch, after):
+    ours = param_that_an_observer_transposes(after)
+    monkeypatch.setattr(Plan, "recall", nothing_recalled)
+    assert torch.equal(ours, param_that_an_observer_transposes(after))
 
 
 def test_between_steps_a_plan_keeps_no_tensor(held):

@@ -1,5 +1,6 @@
 """Copies from host to device about a list of tensors: without waiting, and repeated only after a change."""
 
+import ctypes
 import warnings
 from array import array
 from collections.abc import Callable, Sequence
@@ -159,6 +160,43 @@ def host(numbers: Sequence[int]) -> Tensor:
     if isinstance(numbers, array) and len(numbers) > 0:  # its memory is read at once
         return torch.frombuffer(numbers, dtype=torch.int64).clone()
     return torch.tensor(numbers, dtype=torch.int64, device="cpu")
+
+
+class Mailbox:
+    """Memory on the host from which a vector of 64-bit integers is filled again and again without the host waiting.
+
+    No row of it is written to twice, since a copy may still read it. When all are used, other memory takes its place,
+    and the allocator of pinned memory waits until the last copy has read the first.
+
+    Args:
+        target: the vector, which is filled in the order of the current stream.
+    """
+
+    ROWS = 32
+
+    def __init__(self, target: Tensor) -> None:
+        self._target = target
+        self._row_bytes = target.nbytes
+        self._rows: list[Tensor] = []  # those not used yet, the first last
+        self._memory: Any = None  # the bytes of all rows
+
+    def copy_(self, numbers: bytes) -> None:
+        """Fill the vector with the bytes of its elements."""
+        if not self._rows:
+            self._take_memory()
+        row = self._rows.pop()
+        begin = len(self._rows) * self._row_bytes
+        self._memory[begin : begin + self._row_bytes] = numbers
+        self._target.copy_(row, non_blocking=True)
+
+    def _take_memory(self) -> None:
+        count = len(self._target)
+        if self._target.device.type == GPU:
+            block = pinned_memory(self.ROWS * count, torch.int64)
+        else:
+            block = torch.empty(self.ROWS * count, dtype=torch.int64, device="cpu")
+        self._rows = list(block.view(self.ROWS, count).unbind())
+        self._memory = memoryview((ctypes.c_char * block.nbytes).from_address(block.data_ptr())).cast("B")
 
 
 def pinned_memory(size: int, dtype: torch.dtype) -> Tensor:

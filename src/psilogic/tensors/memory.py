@@ -57,29 +57,29 @@ def flat(x: Tensor) -> Tensor:
 
 def addresses(tensors: Sequence[Any], names: tuple[str, ...] = ()) -> "array[int]":
     """The addresses of N tensors, or with names of those in N dictionaries, name after name; 0 without memory."""
-    if ALL_AT_ONCE is not None:
-        return array("q", ALL_AT_ONCE(ADDRESS_OF, tensors, names))
+    if COMPILED is not None:
+        return array("q", COMPILED.addresses(ADDRESS_OF, tensors, names))
     if names:
         tensors = [state[name] for name in names for state in tensors]
     return array("q", map(Tensor.data_ptr, tensors))
 
 
 def _load() -> tuple[Any, Any]:
-    """The compiled function that returns all addresses, and torch's part of it; None if they do not work."""
+    """The compiled functions that ask many tensors at once, and torch's part of them; None if they do not work."""
     try:
-        all_at_once = import_module("psilogic.tensors._addresses").addresses
+        compiled = import_module("psilogic.tensors._addresses")
         address_of = import_module("torch._C._dynamo.guards")._torchinductor_pyobject_tensor_data_ptr
         x = torch.zeros(3, device="cpu")
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
         expected = array("q", map(Tensor.data_ptr, several)).tobytes()
-        if all_at_once(address_of, several, ()) == expected:
-            return all_at_once, address_of
+        if compiled.addresses(address_of, several, ()) == expected:
+            return compiled, address_of
     except Exception:  # a private part of torch, which may change
         pass
     return None, None
 
 
-ALL_AT_ONCE, ADDRESS_OF = _load()
+COMPILED, ADDRESS_OF = _load()
 
 
 def refuse_released(by_name: Mapping[str, Sequence[Tensor]]) -> None:

@@ -748,7 +748,7 @@ def by_kernels(bucket, scalars, grad_scale, found_inf):
         sums = unit_sums(bucket.grads, params, bucket.units, group["grad_centralize"], DeviceTables())
     total = None
     if group["max_grad_norm"] is not None:
-        total = total_squares([SimpleNamespace(sums=sums)])
+        total = total_squares([sums])
     work = BucketStep(bucket, bucket, [], None, None)
     work.sums = sums
     work.scalar_addresses = array("q")

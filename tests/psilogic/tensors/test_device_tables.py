@@ -102,3 +102,26 @@ def test_memory_for_a_capture_is_kept_and_not_used_before(monkeypatch):
     before = device.pinned
     tables.get("what does not move", [1], device.name, lambda: [torch.tensor([1])])
     assert device.pinned == before + 1
+
+
+def test_memory_that_a_copy_may_still_read_is_not_written(monkeypatch):
+    Device(monkeypatch)
+    monkeypatch.setattr(device_tables, "GPU", "cpu")
+    target = torch.zeros(2, dtype=torch.int64)
+    sources = []
+    copy_ = torch.Tensor.copy_
+
+    def noted(self, source, non_blocking):
+        assert non_blocking
+        sources.append(source)
+        return copy_(self, source)
+
+    monkeypatch.setattr(torch.Tensor, "copy_", noted)
+    mailbox = device_tables.Mailbox(target)
+    count = 2 * mailbox.ROWS + 1
+    for i in range(count):
+        numbers = torch.tensor([i, -i])
+        mailbox.copy_(bytes(numbers.numpy()))
+        assert torch.equal(target, numbers)
+    for i, source in enumerate(sources):
+        assert source.tolist() == [i, -i]

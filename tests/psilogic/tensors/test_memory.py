@@ -11,8 +11,8 @@ from psilogic.tensors.memory import addresses, flat, used_addresses
 @pytest.fixture(params=[True, False], ids=["in one call", "one by one"])
 def asked(request, monkeypatch):
     if not request.param:
-        monkeypatch.setattr(memory, "ALL_AT_ONCE", None)
-    elif memory.ALL_AT_ONCE is None:
+        monkeypatch.setattr(memory, "COMPILED", None)
+    elif memory.COMPILED is None:
         pytest.skip("nothing here has built the extension")
 
 

@@ -36,7 +36,7 @@ def trajectory(disturb, dtype=torch.float32, **flags):
 @pytest.mark.parametrize("which", range(len(SHAPES)))
 def test_a_scalar_that_moved_or_was_replaced_is_followed(which, flags, in_one_call, monkeypatch):
     if not in_one_call:
-        monkeypatch.setattr(memory, "ALL_AT_ONCE", None)
+        monkeypatch.setattr(memory, "COMPILED", None)
 
     def nothing(t, states):
         pass

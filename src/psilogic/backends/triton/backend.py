@@ -5,10 +5,11 @@ from torch import Tensor
 from psilogic import decision
 from psilogic.backends.by_torch import ByTorch
 from psilogic.backends.triton import decide, sums, update
+from psilogic.backends.triton.repeat import RepeatedLaunches
 from psilogic.backends.triton.tables import address_table
 from psilogic.backends.triton.update import Update
 from psilogic.gradients import Sums, measure
-from psilogic.step import BucketStep, StepInputs, Tensors
+from psilogic.step import BucketStep, Repetition, StepInputs, Tensors
 
 
 class Triton(ByTorch):
@@ -52,6 +53,10 @@ class TritonDecides(Triton):
     def decide(self, works: list[BucketStep], inputs: StepInputs) -> None:
         """Decide for every bucket by a kernel, and change the states' scalars."""
         decide.decide(works, inputs)
+
+    def repetition(self, works: list[BucketStep]) -> Repetition | None:
+        """What launches the same kernels again."""
+        return RepeatedLaunches(works)
 
 
 def decide_by_kernels(works: list[BucketStep]) -> None:

@@ -20,6 +20,7 @@ from psilogic.backends.triton.update import pointer_or_number
 from psilogic.decision import step_of, t_warm
 from psilogic.gradients import total_squares
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
+from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import host
 from psilogic.tensors.memory import Sizes
 from psilogic.tensors.scalars import CLOCKS, ScalarKind
@@ -92,14 +93,17 @@ def _are_of_one_kind(kinds: Sequence[ScalarKind | None], device: torch.device) -
 
 def decide(works: list[BucketStep], inputs: StepInputs) -> None:
     """Decide for every bucket, and change the states' scalars."""
-    total = None if inputs.max_grad_norm is None else total_squares(works)
+    total = None
+    if inputs.max_grad_norm is not None:
+        total = total_squares([work.sums for work in works])
     for work in works:
         device = work.bucket.device
-        factors = Factors(_on_device(total, device), _on_device(inputs.grad_scale, device))
-        decide_bucket(work, factors, _on_device(inputs.found_inf, device), inputs.observed)
+        factors = Factors(on_device(total, device), on_device(inputs.grad_scale, device))
+        decide_bucket(work, factors, on_device(inputs.found_inf, device), inputs.observed)
 
 
-def _on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
+def on_device(number: Tensor | None, device: torch.device) -> Tensor | None:
+    """A number on a device, without waiting for it."""
     if number is None or number.device == device:
         return number
     return number.to(device, non_blocking=True)
@@ -116,28 +120,23 @@ class Deciding:
     def __init__(self, work: BucketStep, factors: Factors) -> None:
         sums: UnitSums = work.sums
         self.units, self._processing = _processing_of_units(work, factors)
+        self._shape = [sums.parts.shape[1], sums.sizes.unit_count]
         out = sums.parts.new_empty(len(Outputs._fields), len(sums.sizes.numels))
         self._outputs = Outputs(*out)
         self._launch = _decision_launch(work, self.units, out)
-        self.take_hyperparameters(work)
+        self.take_hyperparameters(work.bucket)
 
-    def take_hyperparameters(self, work: BucketStep) -> None:
+    def take_hyperparameters(self, bucket: Bucket) -> None:
         """Take the hyperparameters of the bucket, which have changed, and make the step from them."""
-        bucket = work.bucket
         self.reading = bucket.reading  # which reading of the hyperparameters was taken
+        group = bucket.group
+        table = bucket.numbers
         lr = bucket.hyperparameters(wide=False)["lr"]
-        self._take_numbers(work, lr)
-        quantum_rate = self._outputs.quantum_rate if bucket.group["quantum_decay"] > 0 else None
-        self.step = step_of({**bucket.group, "lr": lr}, self._outputs.t, self._outputs.decay, quantum_rate)
-
-    def _take_numbers(self, work: BucketStep, lr: Any) -> None:
-        """Give the kernel its numbers: as arguments, or from memory on the device."""
-        sums: UnitSums = work.sums
-        table = work.bucket.numbers
         lr_pointer, lr_number = pointer_or_number(lr)
-        numbers = _numbers(work.bucket.group, lr_number, from_table=table is not None)
-        self._launch.take([sums.parts.shape[1], sums.sizes.unit_count, *numbers])
+        self._launch.take([*self._shape, *_numbers(group, lr_number, from_table=table is not None)])
         self._launch.point(lr_pointer=lr_pointer, table=table)
+        quantum_rate = self._outputs.quantum_rate if group["quantum_decay"] > 0 else None
+        self.step = step_of(group, self._outputs.t, self._outputs.decay, quantum_rate, lr)
 
     def launch(self, factors: Factors, found_inf: Tensor | None) -> None:
         """Decide."""
@@ -146,6 +145,16 @@ class Deciding:
             self._processing()
         self._launch.point(total=factors.total, grad_scale=factors.grad_scale, found_inf=found_inf)
         self._launch()
+
+    def again(self, stream: int | None, total: Tensor | None) -> None:
+        """Decide again as `launch` did, with a sum over all gradients in other memory perhaps."""
+        if self._processing is not None:
+            if total is not None:
+                self._processing.point(total=total)
+            self._processing.again(stream)
+        if total is not None:
+            self._launch.point(total=total)
+        self._launch.again(stream)
 
     def decision(self, group: dict[str, Any]) -> Decision:
         """What was decided."""
@@ -170,7 +179,7 @@ def decide_bucket(work: BucketStep, factors: Factors, found_inf: Tensor | None, 
         work.kept.pop("decision", None)
     deciding = work.once("decision", lambda: Deciding(work, factors))
     if deciding.reading != work.bucket.reading:
-        deciding.take_hyperparameters(work)
+        deciding.take_hyperparameters(work.bucket)
     deciding.launch(factors, found_inf)
     work.mean = deciding.units.mean
     work.scale = deciding.units.scale

@@ -52,14 +52,13 @@ class Launch:
         assert first is not None
         self._device = first.device
         self._index = first.device.index or 0
-        self._is_on_gpu = first.device.type != "cpu"
         self._compiled: Any = None  # None until it is known for the dtypes of these pointers
-        self._arguments: list[Any] = []
+        self._bound: list[Any] = []  # the arguments of the launcher after grid and stream; none until it is called
 
     def take(self, numbers: Sequence[Any]) -> None:
         """Take other numbers."""
         self._numbers = numbers
-        self._arguments = []
+        self._bound = []
 
     def point(self, **pointers: Tensor | None) -> None:
         """Take other pointers, by name."""
@@ -67,43 +66,54 @@ class Launch:
             before = self._pointers[name]
             if pointer is not before:
                 self._pointers[name] = pointer
-                self._arguments = []
+                self._bound = []
                 if _dtype(pointer) != _dtype(before):
                     self._compiled = None
 
     def __call__(self) -> None:
-        """Launch it."""
-        if not self._arguments:
-            self._arguments = [*self._pointers.values(), *self._numbers, *self._variant.constants]
-        if self._is_on_gpu and driver.active.get_current_device() != self._index:
+        """Launch it, on the current stream of its device."""
+        if is_current(self._device):
+            self._launch()
+        else:
             with torch.cuda.device(self._device):
                 self._launch()
-        else:
-            self._launch()
+
+    def again(self, stream: int | None) -> None:
+        """Launch it where it was launched before: on a stream of the current device, where no hooks wait for it.
+
+        It is launched with all checks if the stream is None.
+        """
+        if stream is None or self._compiled is None:
+            self()
+            return
+        if not self._bound:
+            compiled = self._compiled
+            self._bound = [compiled.function, compiled.packed_metadata, None, None, None, *self._arguments()]
+        self._compiled.run(*self._grid, stream, *self._bound)
+
+    def _arguments(self) -> list[Any]:
+        """The arguments of the kernel."""
+        return [*self._pointers.values(), *self._numbers, *self._variant.constants]
 
     def _launch(self) -> None:
         """Launch it on the current device; nothing if the grid has no programs."""
-        compiled = self._compiled
         if self._grid[0] == 0:
             return
-        if compiled is None:
+        if self._compiled is None:
             self._compile_and_launch()
-        elif has_hooks(knobs.runtime.launch_enter_hook) or has_hooks(knobs.runtime.launch_exit_hook):
-            compiled[self._grid](*self._arguments)
+        elif are_observed():
+            self._compiled[self._grid](*self._arguments())
         else:  # the same without the description of the launch that hooks get
-            stream = driver.active.get_current_stream(self._index)
-            compiled.run(
-                *self._grid, stream, compiled.function, compiled.packed_metadata, None, None, None, *self._arguments
-            )
+            self.again(driver.active.get_current_stream(self._index))
 
     def _compile_and_launch(self) -> None:
         """The first launch with pointers of these dtypes."""
         key = (*self._variant, self._device, *map(_dtype, self._pointers.values()))
         self._compiled = COMPILED.get(key)
         if self._compiled is not None:
-            self._compiled[self._grid](*self._arguments)  # loads the kernel
+            self._compiled[self._grid](*self._arguments())  # loads the kernel
             return
-        self._compiled = self._variant.kernel[self._grid](*self._arguments, **OPTIONS)
+        self._compiled = self._variant.kernel[self._grid](*self._arguments(), **OPTIONS)
         if self._compiled is not None:  # the interpreter compiles nothing
             COMPILED[key] = self._compiled
 
@@ -112,8 +122,18 @@ def _dtype(pointer: Tensor | None) -> torch.dtype | None:
     return None if pointer is None else pointer.dtype
 
 
+def is_current(device: torch.device) -> bool:
+    """Whether launches on a device need no change of the current one."""
+    return device.type == "cpu" or driver.active.get_current_device() == (device.index or 0)
+
+
+def are_observed() -> bool:
+    """Whether hooks of Triton wait for launches."""
+    return has_hooks(knobs.runtime.launch_enter_hook) or has_hooks(knobs.runtime.launch_exit_hook)
+
+
 def has_hooks(chain: Any) -> bool:
-    """Whether anything observes launches: a chain of hooks, before Triton 3.5 a hook or None."""
+    """Whether a chain of hooks has any; before Triton 3.5 it is a hook or None."""
     return bool(getattr(chain, "calls", chain))
 
 

@@ -30,6 +30,7 @@ class UnitSums(NamedTuple):
     # float64. Each has the shape (U,), or (U + parts,) if rows have parts, with 0 for such rows
     parts: Tensor
     of_gradients: Tensor  # the first of these sums
+    all_gradients: Tensor  # memory for the sum of |g|^2 of all tensors, 0-dim
     with_params: bool  # whether the sums of |theta|^2 are there
     with_sums: bool  # whether the sums of g are there
     sizes: Sizes  # of the tensors
@@ -39,8 +40,8 @@ class UnitSums(NamedTuple):
 
     @property
     def total(self) -> Tensor:
-        """The sum of |g|^2 of all tensors, 0-dim."""
-        return self.of_gradients.sum()
+        """The sum of |g|^2 of all tensors, 0-dim, always in the same memory."""
+        return torch.sum(self.of_gradients, 0, out=self.all_gradients)
 
     def by_unit(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """For each of the U units the sums of |g|^2, of g and of |theta|^2; the last two as requested, or None.
@@ -102,4 +103,15 @@ def unit_sums(
     }
     numbers = [sizes.unit_count, width, len(sizes.numels)]
     launch = Launch(statistics(first.dtype, with_sums), (programs, columns, 1), pointers, numbers)
-    return UnitSums(launch, parts, parts[0], with_params, with_sums, sizes, records, splits, tables)
+    return UnitSums(
+        launch=launch,
+        parts=parts,
+        of_gradients=parts[0],
+        all_gradients=parts.new_empty(()),
+        with_params=with_params,
+        with_sums=with_sums,
+        sizes=sizes,
+        records=records,
+        splits=splits,
+        tables=tables,
+    )

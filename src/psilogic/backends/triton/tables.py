@@ -1,6 +1,6 @@
-"""The tables of Triton's launches: records of tensors, by which a program finds its part of the work.
+"""The tables of Triton's launches: addresses of tensors, and records by which a program finds its part of the work.
 
-They are uploaded again when a size changes.
+Records are uploaded again when a size changes, addresses when a tensor has moved.
 """
 
 from typing import Any
@@ -9,20 +9,47 @@ import torch
 from torch import Tensor
 
 from psilogic.backends.triton.sum_kernels import LONG, MIDDLE, ROWS, SEGMENT, SHORT, TILE
-from psilogic.step import BucketStep
-from psilogic.tensors.device_tables import DeviceTables, host
+from psilogic.step import BucketStep, Tensors
+from psilogic.tensors.device_tables import DeviceTables, Mailbox, host
 from psilogic.tensors.memory import Sizes
+
+
+class AddressTable:
+    """The addresses of a bucket's tensors on the device, in the steps of a plan, in which only gradients move.
+
+    Their new addresses are written over those of the step before, in the order of the stream to which the plan belongs.
+
+    Args:
+        work: the first step.
+    """
+
+    def __init__(self, work: BucketStep) -> None:
+        self._addresses = work.addresses
+        self._table = uploaded_addresses(work.bucket.cache.tables, work.addresses, work.bucket.device)
+        self._of_grads: Mailbox | None = None  # for the part of the table that changes, once a gradient has moved
+
+    def at(self, addresses: Any) -> Tensor:
+        """The table with the addresses of a step: the same object as those of the step before where nothing moved."""
+        if addresses is not self._addresses:
+            count = len(addresses) // len(Tensors._fields)
+            self.move_gradients(addresses[count : 2 * count].tobytes())
+            self._addresses = addresses
+        return self._table
+
+    def move_gradients(self, addresses: bytes) -> Tensor:
+        """The table with these addresses of the gradients, as 64-bit integers; from the second call on the same."""
+        if self._of_grads is None:
+            count = len(self._table) // len(Tensors._fields)
+            self._table = self._table.clone()  # other steps use the one that was uploaded
+            self._of_grads = Mailbox(self._table[count : 2 * count])
+        self._of_grads.copy_(addresses)
+        return self._table
 
 
 def address_table(work: BucketStep) -> Tensor:
     """The addresses of a bucket's tensors on the device, uploaded again only if they are others than before."""
-    known = work.kept.get("addresses")
-    if known is not None and known[0] is work.addresses:
-        table: Tensor = known[1]
-        return table
-    table = uploaded_addresses(work.bucket.cache.tables, work.addresses, work.bucket.device)
-    work.kept["addresses"] = work.addresses, table
-    return table
+    known: AddressTable = work.once("addresses", lambda: AddressTable(work))
+    return known.at(work.addresses)
 
 
 def uploaded_addresses(tables: DeviceTables, addresses: Any, device: torch.device) -> Tensor:

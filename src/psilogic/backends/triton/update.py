@@ -66,7 +66,7 @@ class Update:
         pointers = {"addresses": addresses, "records": records, "tensors": tensor_of_chunk}
         absent = dict.fromkeys(VECTORS[len(pointers) :])
         variant = update_of(first.dtype, by_rows=sizes.have_units)
-        self._launch = Launch(variant, (len(tensor_of_chunk), 1, 1), {**pointers, **absent}, [])
+        self.launch = Launch(variant, (len(tensor_of_chunk), 1, 1), {**pointers, **absent}, [])
         self._count = len(sizes.numels)
         self._step: Step | None = None  # the last one
 
@@ -92,24 +92,28 @@ class Update:
         if step is not self._step:
             self._step = step
             self._read(step, mean, scale)
-        self._launch.point(addresses=addresses, found_inf=found_inf)
-        self._launch()
+        self.launch.point(addresses=addresses, found_inf=found_inf)
+        self.launch()
         torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
 
     def _read(self, step: Step, mean: Tensor | None, scale: Tensor | None) -> None:
         """Take the arguments of a step."""
-        lr_pointer, lr = pointer_or_number(step.lr)
-        lr_stride = int(lr_pointer is not None and lr_pointer.numel() > 1)
-        logs = (_log(step.beta1), _log(step.beta2))
-        self._launch.take([self._count, lr_stride, lr, step.beta1, step.beta2, *logs, step.eps])
-        self._launch.point(
+        self.launch.point(
             t=_contiguous_or_none(step.t),
             decay=_contiguous_or_none(step.decay),
             quantum_rate=_contiguous_or_none(step.quantum_rate),
             mean=_contiguous_or_none(mean),
             scale=_contiguous_or_none(scale),
-            lr_pointer=lr_pointer,
         )
+        self.take_numbers(step)
+
+    def take_numbers(self, step: Step) -> None:
+        """Take the hyperparameters of a step."""
+        lr_pointer, lr = pointer_or_number(step.lr)
+        lr_stride = int(lr_pointer is not None and lr_pointer.numel() > 1)
+        logs = (_log(step.beta1), _log(step.beta2))
+        self.launch.take([self._count, lr_stride, lr, step.beta1, step.beta2, *logs, step.eps])
+        self.launch.point(lr_pointer=lr_pointer)
 
 
 def _contiguous_or_none(vector: Tensor | None) -> Tensor | None:
