@@ -114,8 +114,8 @@ class Look:
 def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) -> Look:
     """Judge head against base after one of the numbers of pairs.
 
-    The test is the paired t-test, or the sign test if every pair differs by the same amount. With 8 pairs its p is 0.01,
-    more than the level of any certificate of a session.
+    The test is the paired t-test, or the sign test if every pair differs by the same amount. With 8 pairs the sign test
+    has p = 0.01, more than the level of any certificate of a session.
 
     Args:
         base, head: the metric of each pair.
