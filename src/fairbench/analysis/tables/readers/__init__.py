@@ -31,15 +31,22 @@ def read_table(source: Any, name: str = "", metric: str = "") -> Sheet:
     """
     paths = files.files_of(source)
     if len(paths) > 1 or (paths and name):
-        return files.joined(paths, [_one_table(path, metric) for path in paths], name)
+        sheets = [_one_table(path, metric, named=path.as_posix()) for path in paths]
+        return files.joined(paths, sheets, name)
     if name:
         raise UsageError("--name is for several files; leave it out, or give them")
     return _one_table(paths[0] if paths else source, metric)
 
 
-def _one_table(source: Any, metric: str) -> Sheet:
-    """The rows of one source."""
+def _one_table(source: Any, metric: str, named: str = "") -> Sheet:
+    """The rows of one source.
+
+    Args:
+        named: the name of the source in messages, if it is not that of the file alone.
+    """
     content = replace(opened(source), metric=metric)
+    if named:
+        content = replace(content, name=named)
     for read in READERS:
         rows = read(content)
         if rows is not None:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fairbench.analysis.tables.column_names import OPTIMIZER, SEED, plain_name
+from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
+from fairbench.analysis.tables.readers.path_parts import labels_of_grid
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
@@ -86,13 +87,17 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     labels = _labels_by_pattern(paths, name) if name else _labels(files, columns)
     label_columns = dict.fromkeys(column for label in labels for column in label)
     rows = []
-    for path, label, sheet in zip(paths, labels, sheets, strict=True):
+    for label, sheet in zip(labels, sheets, strict=True):
         for row in sheet.rows:
             texts = {**dict.fromkeys(columns, ""), **row.cells, **label}
-            rows.append(Row(texts, f"{path}: {row.location}"))
+            rows.append(Row(texts, row.location))
     notes = tuple(dict.fromkeys(note for sheet in sheets for note in sheet.notes))
     all_columns = [*label_columns, *(column for column in columns if column not in label_columns)]
-    return Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes)
+    origins = {}
+    if not name and RUN not in label_columns:
+        (example, *_) = _differing_parts(files)
+        origins = {column: f"{text} in {example}" for column, text in labels[0].items()}
+    return Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, origins=origins)
 
 
 def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str]]:
@@ -115,8 +120,11 @@ def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str
 def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[str, str]]:
     """The part of each path that differs, and the optimizer and the seed among the settings in its folder.
 
+    If the parts of the paths form a grid, they are the optimizer, the arena and the seed instead.
+
     Raises:
-        UsageError: neither the tables, nor the paths, nor the settings say the optimizer.
+        UsageError: neither the tables, nor the paths, nor the settings say the optimizer, or the paths may say it in
+            two parts.
     """
     known = {plain_name(column) for column in columns}
     names = _differing_parts(files)
@@ -136,9 +144,22 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
             f"no optimizer is in the paths {some(names)}; rename the folders, such as adamw-1, or give --name "
             "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
         )
-    if not all("optimizer" in label for label in labels):
-        return [{RUN: name} for name in names]
-    return labels
+    if all("optimizer" in label for label in labels):
+        return labels
+    if not known & set(OPTIMIZER):
+        grid = labels_of_grid([file.as_posix() for file in files], names)
+        if grid:
+            return [_without_known(label, known) for label in grid]
+    return [{RUN: name} for name in names]
+
+
+def _without_known(label: Mapping[str, str], known: set[str]) -> Mapping[str, str]:
+    """What a path says of a run, without what the columns of the tables say."""
+    kept = dict(label)
+    for role, words in (("arena", ARENA), ("seed", SEED)):
+        if known & set(words):
+            kept.pop(role, None)
+    return kept
 
 
 def _differing_parts(files: Sequence[Path]) -> list[str]:

@@ -1,7 +1,7 @@
 """A table whose cells are texts, by the names of its columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from fairbench.analysis.tables.readers.content import TextRow, TextRows
@@ -21,12 +21,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a table that have any text. The notes are messages for the user on how the table was read."""
+    """The rows of a table that have any text.
+
+    Attributes:
+        notes: messages for the user on how the table was read.
+        origins: what says the texts of a column, in words, for columns that the paths of files say.
+    """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     def with_note(self, note: str) -> "Sheet":
         """The same table with one more note."""
@@ -60,8 +66,10 @@ def sheet_of(table: TextRows) -> Sheet:
             raise UsageError(
                 f"{row.location}: must have {len(columns)} cells, as the first line; it has {len(row.cells)}"
             )
+    if not rows:
+        raise UsageError(f"{table.name} is empty; give a file with results, or leave it out")
     if len(rows) < 2:
-        raise UsageError(f"{table.name} has no rows below its columns ({', '.join(columns) or 'none'})")
+        raise UsageError(f"{table.name} has no rows below its columns ({', '.join(columns)})")
     named_rows = []
     for row in rows[1:]:
         cells = dict(zip(columns, row.cells, strict=False))

@@ -1,0 +1,224 @@
+"""Paths of runs whose parts form a grid: one part says the optimizer, another the data set, and one the seed."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from fairbench.analysis.tables.column_names import is_varied
+from fairbench.analysis.tables.labels import is_data_set, is_optimizer
+from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
+
+SEED = re.compile(r"(?<![a-z\d])(?P<word>(?:random[\s_-]*)?seed[\s_=:-]*)(?P<seed>\d+)(?!\w*[a-z\d])", re.IGNORECASE)
+"""A seed with its word, at the end of a folder or of the name."""
+NUMBER_AT_THE_END = re.compile(r"(?<=[\s_./-])(?P<word>(?:s|run|rep|trial)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE)
+"""A number at the end of a name, which is taken as its seed."""
+MARK = "\0"
+"""What stands for the seed in a name."""
+SEPARATORS = ("/", "/_", "/-", "/ ", "/.", "/_-")
+"""The characters that may separate parts. The first ones whose parts tell the optimizer count."""
+AROUND = "_-. "
+"""The characters that may stand between a part and the seed."""
+SETTING = re.compile(r"(?P<name>[a-z_]*?)[=_-]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+"""A part with a number, perhaps after the name of a setting, such as "lr0.1"."""
+
+
+class Places(NamedTuple):
+    """The places of the parts that say the optimizer and the arena."""
+
+    optimizer: int
+    arenas: Sequence[int]
+
+
+@dataclass(frozen=True)
+class SplitNames:
+    """The names of runs in parts.
+
+    Attributes:
+        marked: the names with MARK for their seeds.
+        seeds: the word and the number of each seed; empty if the names have none.
+        words: the parts of each name without its seed, as many for each name.
+        separators: the characters that separate parts.
+    """
+
+    marked: Sequence[str]
+    seeds: Sequence[tuple[str, str]]
+    words: Sequence[tuple[str, ...]]
+    separators: str
+
+    def values(self, place: int) -> list[str]:
+        """The different texts of a part."""
+        return list(dict.fromkeys(words[place] for words in self.words))
+
+    @property
+    def places(self) -> range:
+        """The places of the parts."""
+        return range(len(self.words[0]))
+
+    @property
+    def varying(self) -> list[int]:
+        """The places of the parts in which the names differ."""
+        return [place for place in self.places if len(self.values(place)) > 1]
+
+    @property
+    def is_whole_grid(self) -> bool:
+        """Whether several parts vary, and all combinations of their texts are there."""
+        counts = [len(self.values(place)) for place in self.varying]
+        return len(counts) > 1 and len(set(self.words)) == prod(counts)
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether several parts vary independently. Of folders, some combinations may be missing."""
+        counts = [len(self.values(place)) for place in self.varying]
+        if self.separators == "/":
+            return len(counts) > 1 and len(set(self.words)) > max(counts)
+        return self.is_whole_grid
+
+
+def labels_of_grid(paths: Sequence[str], names: Sequence[str]) -> list[dict[str, str]]:
+    """The optimizer, the arena and the seed that the parts of each name say; empty if they form no grid.
+
+    Args:
+        paths: the paths of the files, for the option that a message offers.
+        names: the part of each path in which they differ.
+
+    Raises:
+        UsageError: the parts form a grid, but do not say which one is the optimizer.
+    """
+    seeds, marked = _with_marks(names)
+    unsure = None
+    for separators in SEPARATORS:
+        split = _split(marked, seeds, separators)
+        if split is None:
+            continue
+        places = _places(split)
+        if places is not None:
+            return [_label(split, index, places) for index in range(len(names))]
+        if unsure is None and split.is_whole_grid:
+            unsure = split
+    if unsure is not None:
+        raise _unsure_error(unsure, paths)
+    return []
+
+
+def _with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The word and the number of the seed of each name, and the names with a mark for it; none if a name has none."""
+    for pattern in (SEED, NUMBER_AT_THE_END):
+        found = [match for match in map(pattern.search, names) if match is not None]
+        if len(found) == len(names):
+            seeds = [(match["word"], match["seed"]) for match in found]
+            marked = [f"{match.string[: match.start()]}{MARK}{match.string[match.end() :]}" for match in found]
+            return seeds, marked
+    return [], list(names)
+
+
+def _split(marked: Sequence[str], seeds: Sequence[tuple[str, str]], separators: str) -> SplitNames | None:
+    """The names in parts; None if they have different numbers of parts, or no part but the seed."""
+    words = []
+    for name in marked:
+        parts = re.split(f"[{re.escape(separators)}]+", name)
+        texts = [_word(part) for part in parts]
+        words.append(tuple(text for text in texts if text))
+    lengths = {len(texts) for texts in words}
+    if len(lengths) > 1 or 0 in lengths:
+        return None
+    return SplitNames(marked=marked, seeds=seeds, words=words, separators=separators)
+
+
+def _word(part: str) -> str:
+    """A part without the seed and what separates the two."""
+    if MARK in part:
+        return part.replace(MARK, "").strip(AROUND)
+    return part
+
+
+def _places(split: SplitNames) -> Places | None:
+    """Which part is the optimizer, where the names of optimizers and of data sets leave no doubt; otherwise None."""
+    varying = split.varying
+    of_optimizers = [place for place in varying if any(map(is_optimizer, split.values(place)))]
+    others = [place for place in varying if place not in of_optimizers]
+    of_data_sets = [place for place in others if all(map(is_data_set, split.values(place)))]
+    unknown = [place for place in others if place not in of_data_sets]
+    has_settings = any(_are_settings(split.values(place)) for place in unknown)
+    if len(of_optimizers) == 1 and others:
+        is_sure = not unknown or (split.is_grid and not has_settings)
+        return Places(of_optimizers[0], others) if is_sure else None
+    if of_optimizers or not of_data_sets:
+        return None
+    if unknown:
+        is_sure = len(unknown) == 1 and split.is_grid and not has_settings
+        return Places(unknown[0], of_data_sets) if is_sure else None
+    # the data sets differ, and all files may be of one optimizer
+    constant = [place for place in split.places if is_optimizer(split.words[0][place])]
+    return Places(constant[0], of_data_sets) if len(constant) == 1 else None
+
+
+def _are_settings(values: Sequence[str]) -> bool:
+    """Whether all texts of a part are numbers, or settings with a number, such as "lr0.1"."""
+    for value in values:
+        match = SETTING.fullmatch(value)
+        if match is None or (match["name"] and not is_varied(match["name"])):
+            return False
+    return True
+
+
+def _label(split: SplitNames, index: int, places: Places) -> dict[str, str]:
+    """The optimizer, the arena and the seed of a name."""
+    words = split.words[index]
+    label = {"optimizer": words[places.optimizer], "arena": "/".join(words[place] for place in places.arenas)}
+    if split.seeds:
+        _, label["seed"] = split.seeds[index]
+    return label
+
+
+def _unsure_error(split: SplitNames, paths: Sequence[str]) -> UsageError:
+    """The error for parts of paths that do not say which one is the optimizer."""
+    varying = split.varying
+    texts = "; ".join(some(split.values(place)) for place in varying)
+    groups = {place: f"part{place + 1}" for place in varying}
+    groups[varying[0]] = "arena"
+    groups[varying[-1]] = "optimizer"
+    way = f"--name '{_pattern(split, paths[0], groups)}'"
+    arenas = [groups[place] for place in varying[:-1]]
+    if len(arenas) > 1:
+        way += f" --columns 'arena={'+'.join(arenas)}'"
+    return UsageError(
+        f"{len(paths)} files: their paths differ in {len(varying)} parts: {texts}. Which is the optimizer? Give {way}, "
+        "with the names of its groups exchanged where another part is the optimizer"
+    )
+
+
+def _pattern(split: SplitNames, path: str, groups: dict[int, str]) -> str:
+    """A regular expression of the paths with a group for each part that differs, made from the first path.
+
+    Args:
+        groups: the name of the group of each place.
+    """
+    name = split.marked[0]
+    word = ""
+    seed = ""
+    if split.seeds:
+        word, seed = split.seeds[0]
+    original = name.replace(MARK, word + seed)
+    end = path[path.rindex(original) + len(original) :]
+    pattern = ""
+    place = 0
+    for piece in re.split(f"([{re.escape(split.separators)}]+)", name):
+        text = _word(piece)
+        if not text or piece[0] in split.separators:
+            pattern += _escaped(piece)
+            continue
+        before, _, after = piece.partition(text)
+        expression = _escaped(text)
+        if place in groups:
+            expression = f"(?P<{groups[place]}>[^{re.escape(split.separators)}]+)"
+        pattern += _escaped(before) + expression + _escaped(after)
+        place += 1
+    return pattern.replace(MARK, rf"{_escaped(word)}(?P<seed>\d+)") + _escaped(end)
+
+
+def _escaped(text: str) -> str:
+    """A text for a regular expression, with an escape only where a character has a meaning there."""
+    return re.sub(r"[.^$*+?{}()|\[\]\\]", r"\\\g<0>", text)
