@@ -18,8 +18,8 @@ from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
 from psilogic.plan import NOTHING, Conditions, Plan, Recalled
 from psilogic.published_calls import check_order, refusing
-from psilogic.stages import take_steps
-from psilogic.step import BucketStep, Observable
+from psilogic.stages import take_steps, tell
+from psilogic.step import Observable
 from psilogic.step_lock import StepLock
 from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
@@ -186,20 +186,24 @@ class PsiLogic(Observable):
             TypeError: the group has an argument of the published package only; the optimizer is not changed then.
             RuntimeError: its parameters are those of FSDP1; the optimizer is not changed then.
         """
+        is_constructed = "_sharding" in self.__dict__
         if isinstance(param_group, dict):
-            complete = {**self.defaults, **param_group}
-            param_group.update(check_group(complete, self.param_groups))
-            param_group.setdefault("schema", SCHEMA)
-            param_group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
+            has_only_defaults = not is_constructed and len(param_group) == 1  # which are checked already
+            if self.param_groups or not has_only_defaults:
+                complete = {**self.defaults, **param_group}
+                param_group.update(check_group(complete, self.param_groups))
         super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        group.setdefault("schema", SCHEMA)
+        group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
         try:
-            refuse_hidden(self.param_groups[-1]["params"])
+            refuse_hidden(group["params"])
         except RuntimeError:
             self.param_groups.pop()
             raise
-        if "_sharding" in self.__dict__:  # later than the constructor
+        if is_constructed:
             self._announce_scaling()
-            self._sharding.give(param_group["params"])
+            self._sharding.give(group["params"])
 
     def _announce_scaling(self) -> None:
         """Set the attribute by which `torch.amp.GradScaler` knows that the step unscales by itself."""
@@ -245,7 +249,7 @@ class PsiLogic(Observable):
                 self._step()
             return loss
         # Wait until no other thread is in a step: two would count one step, and share what is cached.
-        with self._lock.lock, torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
+        with self._lock.of_this_process(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
             self._step()
         return loss
 
@@ -279,9 +283,7 @@ class PsiLogic(Observable):
             has_others = self._plan.options.has_others_of(self.param_groups)
             if not has_others:
                 check_changes(self.param_groups)
-        grad_scale = getattr(self, "grad_scale", None)
-        found_inf = getattr(self, "found_inf", None)
-        conditions = Conditions(grad_scale is not None, found_inf is not None, bool(self.observers))
+        conditions = Conditions.of(self, self.observers)
         recalled = NOTHING
         try:
             if not (traced() or recorded()):
@@ -289,43 +291,29 @@ class PsiLogic(Observable):
             if recalled.repeated is not None:
                 self.executed = self._plan.repeat(recalled.repeated)
             else:
-                self._take(recalled, conditions, grad_scale, found_inf)
+                self._take(recalled, conditions)
         except BaseException:
             self._plan.forget()
             raise
 
-    def _take(
-        self, recalled: Recalled, conditions: Conditions, grad_scale: Tensor | None, found_inf: Tensor | None
-    ) -> None:
+    def _take(self, recalled: Recalled, conditions: Conditions) -> None:
         """Take the step by the plan that was recalled, or by a new one."""
         self.executed = Counter()
         works = recalled.works
         if works is None:
-            works = self._planned(conditions)
+            buckets = collect(self, self._sharding, self._caches)
+            if not buckets:
+                return
+            is_scaled = conditions.has_grad_scale or conditions.has_found_inf
+            works = select(buckets, self.state, is_scaled, conditions.is_observed)
+        grad_scale = getattr(self, "grad_scale", None)
+        found_inf = getattr(self, "found_inf", None)
         was_taken = bool(works) and take_steps(works, grad_scale, found_inf, conditions.is_observed)
         params_of_each = [work.owned.params for work in works]
         if recalled.recurs:  # before an observer can change a tensor
             self._plan.keep(works)
         if was_taken:
-            self._tell(works, params_of_each)
-
-    def _planned(self, conditions: Conditions) -> list[BucketStep]:
-        """The steps of all buckets, by a new plan."""
-        buckets = collect(self, self._sharding, self._caches)
-        if not buckets:
-            return []
-        is_scaled = conditions.has_grad_scale or conditions.has_found_inf
-        return select(buckets, self.state, is_scaled, conditions.is_observed)
-
-    def _tell(self, works: list[BucketStep], params_of_each: list[list[Tensor]]) -> None:
-        """Count the tensors by backend, and tell the observers what was decided about the parameters of each bucket."""
-        for work, params in zip(works, params_of_each, strict=True):
-            if not work.states:
-                continue
-            self.executed[work.backend.name] += len(work.states)
-            for observer in self.observers:
-                assert work.decision is not None  # it is made if there are observers
-                observer(params, work.decision)
+            self.executed = tell(works, params_of_each, self.observers)
 
 
 DEFAULTS = defaults_of(PsiLogic)

@@ -7,7 +7,7 @@ rate, and the addresses of gradients may change: the step reads them again. Afte
 
 from array import array
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -32,6 +32,13 @@ class Conditions(NamedTuple):
     has_found_inf: bool  # whether GradScaler leaves the check for overflow to the step
     is_observed: bool  # whether something observes the decisions
 
+    @classmethod
+    def of(cls, optimizer: Any, observers: Sequence[Any]) -> "Conditions":
+        """The conditions of an optimizer's next step. GradScaler sets attributes for it."""
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        found_inf = getattr(optimizer, "found_inf", None)
+        return cls(grad_scale is not None, found_inf is not None, bool(observers))
+
 
 class Key(NamedTuple):
     """What two steps must have in common, besides the tensors, so that the later one may use the plan of the other."""
@@ -52,6 +59,8 @@ class Recalled(NamedTuple):
 
 
 NOTHING = Recalled()
+NO_EXECUTION: Counter[str] = Counter()
+"""What a plan without buckets has executed. It never changes."""
 
 
 class Plan:
@@ -72,7 +81,7 @@ class Plan:
     def _forget_buckets(self) -> None:
         self._buckets: list[PlannedBucket] = []
         self._repetition: Repetition | None = None
-        self._executed: Counter[str] = Counter()
+        self._executed = NO_EXECUTION
 
     def recall(
         self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions, has_others: bool
@@ -171,8 +180,10 @@ class Plan:
         if all(planned.guard is not None and planned.stream is not None for planned in buckets):
             self._buckets = buckets
             self._repetition = repetition
+            executed: Counter[str] = Counter()
             for work in works:
-                self._executed[work.backend.name] += len(work.states)
+                executed[work.backend.name] += len(work.states)
+            self._executed = executed
 
 
 def can_be_kept(work: BucketStep) -> bool:

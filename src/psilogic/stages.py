@@ -1,9 +1,12 @@
 """The stages of a step, from the sums over gradients to new values of the states' scalars, for all of its buckets."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from psilogic.gradients import reduce
-from psilogic.step import BucketStep, StepInputs
+from psilogic.step import BucketStep, Observer, StepInputs
 from psilogic.tensors.scalars import write_
 
 
@@ -40,3 +43,20 @@ def take_steps(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Te
             work.backend.finish(work, found_inf)
             write_(work.states, work.scalars)
     return True
+
+
+def tell(works: list[BucketStep], params_of_each: list[list[Tensor]], observers: Sequence[Observer]) -> Counter[str]:
+    """Tell the observers of a step that was taken what was decided about the parameters of each bucket.
+
+    Returns:
+        The number of tensors that each backend has updated.
+    """
+    executed: Counter[str] = Counter()
+    for work, params in zip(works, params_of_each, strict=True):
+        if not work.states:
+            continue
+        executed[work.backend.name] += len(work.states)
+        for observer in observers:
+            assert work.decision is not None  # it is made if there are observers
+            observer(params, work.decision)
+    return executed

@@ -2,7 +2,24 @@
 
 import os
 from threading import RLock
-from weakref import WeakSet
+
+
+class Forks:
+    """How often this process and its ancestors were forked, and a lock for what happens once after a fork."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = RLock()
+
+    def add(self) -> None:
+        """Count a fork, in the new process. A thread that had the lock does not exist there."""
+        self.count += 1
+        self.lock = RLock()
+
+
+FORKS = Forks()
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=FORKS.add)
 
 
 class StepLock:
@@ -13,22 +30,16 @@ class StepLock:
     """
 
     def __init__(self) -> None:
-        self.renew()
-        _LOCKS.add(self)
+        self._renew()
 
-    def renew(self) -> None:
-        """Begin with a lock that nobody has."""
-        self.lock = RLock()
+    def _renew(self) -> None:
+        self._lock = RLock()
+        self._forks = FORKS.count
 
-
-_LOCKS: WeakSet[StepLock] = WeakSet()
-
-
-def _renew_all() -> None:
-    """Renew the lock of each optimizer."""
-    for lock in list(_LOCKS):
-        lock.renew()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_renew_all)
+    def of_this_process(self) -> RLock:
+        """The lock, a new one after a fork."""
+        if self._forks != FORKS.count:
+            with FORKS.lock:
+                if self._forks != FORKS.count:
+                    self._renew()
+        return self._lock
