@@ -22,7 +22,7 @@ USER_DATA: dict[str, dict[str, int]] = {"images": {"size": 32}, "text": {}}
 """Options for a user's folder on the command line: images so small that a study takes minutes."""
 SET_BY = {
     "lr_grid": ("sweep.lr_m*", "sweep.points"),
-    "seeds": ("final.seeds", "final.interim_analyses", "sweep.seeds"),
+    "seeds": ("final.seeds", "final.interim_analyses"),
     "steps": ("arenas.*.steps", "arenas.*.sweep_steps", "training.warmup_steps", "training.log_every", "sweep.extra.*"),
 }
 """The keys that an option changes, as patterns, in the order in which an error looks for the option."""

@@ -98,6 +98,14 @@ def test_more_seeds_begin_with_those_of_the_suite():
     assert chosen("--seeds", "9,").final.seeds == [9]
 
 
+def test_the_search_keeps_its_seeds_and_an_error_in_them_names_their_line(tiny_file):
+    mini = load_suite("mini")
+    assert chosen("--seeds", "0,1").sweep.seeds == mini.sweep.seeds == [0]
+    tiny_file.write_text(tiny_file.read_text().replace("seeds = [0]", "seeds = [-1]"))
+    with pytest.raises(UsageError, match=r"tiny\.toml, line \d+: sweep\.seeds: must be distinct whole numbers"):
+        chosen_suite(parser().parse_args(["run", str(tiny_file), "--seeds", "4"]))
+
+
 def test_interim_analyses_follow_the_seeds():
     final = Final(seeds=[1, 2, 3, 4, 5, 6], evaluations=6, interim_analyses=[2, 4, 6])
     suite = replace(load_suite("mini"), final=final)
