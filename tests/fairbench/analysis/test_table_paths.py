@@ -1,4 +1,4 @@
-"""Paths of runs that say a data set beside the optimizer: they are told apart, or the way to say it is offered."""
+"""Paths of runs that say a data set next to the optimizer: they are told apart, or the way to say it is offered."""
 
 import re
 import shlex
