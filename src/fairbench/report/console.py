@@ -21,6 +21,8 @@ from fairbench.suites.stages import TESTS
 
 TEST_NAMES = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
 """The tests of a user's table, in words."""
+TEST_OVER_ARENAS = "paired test over the arenas"
+"""The test of optimizers with one value in each arena, in words."""
 TEXT = False
 NUMBER = True
 """Whether a column of a table in the terminal is aligned right: TEXT is not, NUMBER is."""
@@ -44,7 +46,7 @@ def verdicts_view(
     if across:
         parts.append(_comparisons_table(across))
     parts += [f"{note}." for note in notes]
-    return Group(*parts, _verdicts_summary([*comparisons, *across], alpha))
+    return Group(*parts, _verdicts_summary(comparisons, across, alpha))
 
 
 def _comparisons_table(comparisons: Sequence[Comparison]) -> RenderableType:
@@ -63,19 +65,21 @@ def _comparisons_table(comparisons: Sequence[Comparison]) -> RenderableType:
     return text_table(titles, rows)
 
 
-def _verdicts_summary(comparisons: Sequence[Comparison], alpha: float) -> str:
-    """A sentence with the number of wins, and the tests that decided."""
-    wins = sum(comparison.is_win for comparison in comparisons)
-    optimizers = " or ".join(dict.fromkeys(comparison.optimizer for comparison in comparisons))
-    tests = dict.fromkeys(comparison.test for comparison in comparisons)
-    names = " or ".join(TEST_NAMES[test] for test in tests)
+def _verdicts_summary(comparisons: Sequence[Comparison], across: Sequence[Comparison], alpha: float) -> str:
+    """A sentence with the number of wins, and the tests that were computed."""
+    rows = [*comparisons, *across]
+    wins = sum(comparison.is_win for comparison in rows)
+    optimizers = " or ".join(dict.fromkeys(comparison.optimizer for comparison in rows))
+    names = [TEST_NAMES[comparison.test] for comparison in comparisons if comparison.p is not None]
+    if any(comparison.p is not None for comparison in across):
+        names.append(TEST_OVER_ARENAS)
+    tests = "no test"
+    if names:
+        tests = f"{' or '.join(dict.fromkeys(names))}, Holm's correction"
     end = "."
-    if any(comparison.margin is None for comparison in comparisons):
+    if any(comparison.margin is None for comparison in rows):
         end = "; nothing can be equivalent without --margin."
-    return (
-        f"{optimizers} is better in {wins} of {plural(len(comparisons), 'comparison')} at {alpha:g}: {names}, Holm's "
-        f"correction{end}"
-    )
+    return f"{optimizers} is better in {wins} of {plural(len(rows), 'comparison')} at {alpha:g}: {tests}{end}"
 
 
 def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:

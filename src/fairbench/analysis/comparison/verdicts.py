@@ -105,8 +105,8 @@ class Comparison:
     share: float = 1.0
     identical_seeds: int = 0
     declared: str = ""
-    tuned_optimizer: bool = True
-    tuned_baseline: bool = True
+    tuned_optimizer: bool | None = None
+    tuned_baseline: bool | None = None
 
     @property
     def pair(self) -> tuple[str, str, str]:
@@ -177,9 +177,9 @@ class Comparison:
     def _untuned(self) -> list[str]:
         """The names of the two optimizers whose learning rate was not searched."""
         names = []
-        if not self.tuned_optimizer:
+        if self.tuned_optimizer is False:  # None: it is not known
             names.append(self.optimizer)
-        if not self.tuned_baseline:
+        if self.tuned_baseline is False:
             names.append(self.baseline)
         return names
 

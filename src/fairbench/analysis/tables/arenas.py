@@ -11,6 +11,7 @@ from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readings import Reading, readings_of
+from fairbench.analysis.tables.suspicions import check_units, notes_on_other_metrics
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
@@ -61,6 +62,8 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
         margin = _margin(readings, asked)
         runs = one_of_each_run(readings, asked.at, direction, notes)
         arms = arms_of(runs, notes)
+        check_units(runs, metric, notes)
+        notes += notes_on_other_metrics(readings, runs, entries)
         said_by_table = bool(readings[0].texts.get("better"))
         table = ArenaTable(arena=arena, direction=direction, said_by_table=said_by_table, margin=margin, arms=arms)
         arenas.append(table)

@@ -96,8 +96,8 @@ def arms_of(readings: Sequence[Reading], notes: list[str]) -> dict[str, Arm]:
 
 def _check_percent_signs(readings: Sequence[Reading]) -> None:
     """Refuse readings of which only some have a percent sign."""
-    percent_at = ""
-    plain_at = ""
+    percent_at: list[str] = []
+    plain_at: list[str] = []
     for reading in readings:
         cells = [reading.texts["value"]]
         if reading.is_summary:
@@ -106,8 +106,11 @@ def _check_percent_signs(readings: Sequence[Reading]) -> None:
             if is_lost(text):
                 continue
             if "%" in text:
-                percent_at = reading.location
+                percent_at.append(reading.location)
             else:
-                plain_at = reading.location
-    if percent_at and plain_at:
-        raise UsageError(f"{plain_at}: has no percent sign, but {percent_at} has one; write all alike")
+                plain_at.append(reading.location)
+    if not percent_at or not plain_at:
+        return
+    if len(percent_at) < len(plain_at):
+        raise UsageError(f"{percent_at[0]}: has a percent sign, but {plain_at[0]} has none; write all alike")
+    raise UsageError(f"{plain_at[0]}: has no percent sign, but {percent_at[0]} has one; write all alike")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fairbench.analysis.tables.readers.nested import STEP_IN_LIST
 from fairbench.analysis.tables.readings import Reading
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import some
 
 Run = tuple[str, str | None]
 """The optimizer and the seed of a run."""
@@ -40,9 +41,8 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
                 ways += "; or --columns seed=rows, if the values of a list are runs"
             raise UsageError(f"{first.location}: begins a curve over steps; give {ways}")
         return readings
-    last_steps = sorted({_last_step(curve) for curve in curves.values()})
-    if at == "last" and len(last_steps) > 1:
-        notes.append(f"the last steps of the runs differ, from {last_steps[0]:g} to {last_steps[-1]:g}")
+    if at in ("last", "best"):
+        notes += _note_on_last_steps(curves)
     last_reading = {reading.run: reading for reading in readings}
     points = []
     for run, curve in curves.items():
@@ -58,6 +58,20 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
     return points
 
 
+def _note_on_last_steps(curves: Mapping[Run, Curve]) -> list[str]:
+    """A note that names the runs which end before others; none if all have the same last step."""
+    last_steps = {run: _last_step(curve) for run, curve in curves.items()}
+    first = min(last_steps.values())
+    last = max(last_steps.values())
+    if first == last:
+        return []
+    names = []
+    for (optimizer, seed), step in last_steps.items():
+        if step < last:
+            names.append(optimizer if seed is None else f"{optimizer} seed {seed}")
+    return [f"the last steps of the runs differ, from {first:g} to {last:g}; before {last:g} ends {some(names)}"]
+
+
 def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:
     """The curve of each run. It has only the steps with a value, and may be empty."""
     curves: dict[Run, Curve] = {}
@@ -67,17 +81,26 @@ def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:
         if step is None:
             continue  # the row has no place on the curve
         if step in curve:
-            raise reading.repeated_error(curve[step], f"step {step:g} of {reading.optimizer}")
+            run = reading.optimizer
+            if reading.entry.seed is not None:
+                run = f"seed {reading.seed} of {run}"
+            raise reading.repeated_error(curve[step], f"step {step:g} of {run}")
         if reading.has_text:  # trackers log other metrics at other steps
             curve[step] = reading
     return curves
 
 
 def _point(curve: Curve, at: str, direction: str) -> Reading | None:
-    """The reading of a curve at "last", "best" or a step; None if the curve has no value there."""
+    """The reading of a curve at "last", "best" or a step; None if the curve has no value there.
+
+    A run diverged if its last value is not finite, whatever its best one is.
+    """
+    last = curve.get(_last_step(curve))
     if at == "last":
-        return curve.get(_last_step(curve))
+        return last
     if at == "best":
+        if last is not None and last.is_diverged:
+            return last
         return curve.get(_best_step(curve, direction))
     try:
         return curve.get(float(at))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fairbench.analysis.tables.column_names import RUN_WITH_NUMBER, RUN_WITH_SEED
 from fairbench.analysis.tables.columns import Roles
 from fairbench.analysis.tables.layout import LongTable
-from fairbench.analysis.tables.metric_names import chosen_metric
+from fairbench.analysis.tables.metric_names import chosen_metric, is_metric
 from fairbench.analysis.tables.readers.sheet import Row
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
@@ -31,12 +31,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of a table in its order, the name of their metric, and notes for the user."""
+    """The entries of a table in its order, the name of their metric, and notes for the user.
+
+    Attributes:
+        other_metrics: the columns of metrics that are not judged.
+    """
 
     table: str
     entries: Sequence[Entry]
     metric: str
     notes: Sequence[str]
+    other_metrics: Sequence[str]
 
     @property
     def optimizers(self) -> list[str]:
@@ -62,7 +67,8 @@ def entries_of(table: LongTable) -> Entries:
     has_names_of_runs = len(table.roles.get("optimizer", ())) <= 1  # joined columns are settings
     if "seed" not in table.roles and has_names_of_runs:
         entries = _with_seeds_of_names(entries, notes)
-    return Entries(table=sheet.name, entries=entries, metric=metric, notes=notes)
+    other_metrics = [column for column in table.left_out if column in sheet.columns and is_metric(column)]
+    return Entries(table=sheet.name, entries=entries, metric=metric, notes=notes, other_metrics=other_metrics)
 
 
 def _entry(row: Row, roles: Roles, table: str, metric: str) -> Entry:

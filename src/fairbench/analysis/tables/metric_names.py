@@ -29,6 +29,11 @@ HIGHER = (
     r"|map_?\d+|mcc"
 )
 """Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
+PERCENTAGE = (
+    r"acc|accuracy|f1|auc|auroc|auprc|iou|miou|dice|top_?1|top_?5|precision|recall|ndcg|mrr|map_?\d+|wer|cer|error_rate"
+    "|percent|percentage|pct"
+)
+"""Words in the names of metrics that are fractions of 1, or percentages."""
 SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
 OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{METRIC_AT_THE_END}", re.IGNORECASE)
@@ -69,6 +74,11 @@ BETTER = {"min": "lower", "max": "higher"}
 def is_metric(name: str) -> bool:
     """Whether a name has a word of a metric, or a mark that says which of its values are better."""
     return _has_word(name, LOWER) or _has_word(name, HIGHER) or bool(arrow_of(name))
+
+
+def is_percentage(metric: str) -> bool:
+    """Whether the name of a metric says that its values are fractions of 1, or percentages."""
+    return "%" in metric or _has_word(metric, PERCENTAGE)
 
 
 def direction_of(metric: str) -> str:

@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairbench.analysis.statistics.significance import Summary
-from fairbench.analysis.tables.cell_numbers import decimal_sign, is_lost, pair_of, seed_of, value_of, why_no_deviation
+from fairbench.analysis.tables.cell_numbers import (
+    decimal_sign,
+    is_lost,
+    is_number,
+    pair_of,
+    seed_of,
+    value_of,
+    why_no_deviation,
+)
 from fairbench.analysis.tables.column_names import is_setting
 from fairbench.analysis.tables.entries import Entry
 from fairbench.analysis.tables.metric_names import is_metric
@@ -85,6 +93,12 @@ class Reading:
         """Whether the run has no result."""
         return is_lost(self.result)
 
+    @property
+    def is_diverged(self) -> bool:
+        """Whether the run has a value that is not finite."""
+        value = self.value()
+        return value is not None and math.isnan(value)
+
     def number(self, role: str) -> float | None:
         """The number of a role. NaN if the text says that the run diverged, None if there is no number."""
         return value_of(self.texts.get(role, ""), self.sign)
@@ -141,7 +155,8 @@ class Reading:
     def repeated_error(self, earlier: "Reading", repeated: str) -> UsageError:
         """The error for a second value of something that must have only one.
 
-        The error names the columns in which the two rows differ, as one of them may tell the values apart.
+        The error names the columns in which the two rows differ, as one of them may tell the values apart. A result
+        cannot: it differs between all runs.
 
         Args:
             earlier: the reading with the first value.
@@ -154,14 +169,25 @@ class Reading:
         for column, text in cells.items():
             earlier_text = earlier_cells[column]
             has_role = text in texts_with_roles and earlier_text in texts_with_roles
-            if text != earlier_text and not has_role:
+            is_result = is_metric(column) or (_is_decimal(text) and _is_decimal(earlier_text))
+            if text != earlier_text and not has_role and (is_setting(column) or not is_result):
                 differing.append(column)
-        likely = [column for column in differing if not is_metric(column) and not is_setting(column)]
+        likely = [column for column in differing if not is_setting(column)]
         columns = likely or differing
         ways = ""
         if columns:
             ways = f", or give --columns arena, seed or optimizer with what differs: {some(columns)}"
-        return UsageError(f"{self.location}: {repeated} has a value already; keep one{ways}")
+        place = ""
+        if "arena" in self.texts:
+            place = f" in {self.entry.arena}"
+        return UsageError(
+            f"{self.location}: {repeated}{place} has a value already, at {earlier.location}; keep one{ways}"
+        )
+
+
+def _is_decimal(text: str) -> bool:
+    """Whether a text is a number with decimals, which is no name of a run."""
+    return is_number(text) and not is_lost(text) and not text.isdigit()
 
 
 def readings_of(entries: Sequence[Entry]) -> list[Reading]:
