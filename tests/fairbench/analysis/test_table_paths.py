@@ -54,7 +54,7 @@ def test_a_data_set_in_the_paths_is_an_arena(tmp_path, path):
     assert said in verdicts.read_as.replace("/version_0", "")
 
 
-def test_an_own_optimizer_stands_beside_the_names_of_data_sets(tmp_path):
+def test_an_own_optimizer_stands_with_the_names_of_data_sets(tmp_path):
     folder = write(tmp_path, "{data_set}_{optimizer}_seed{seed}.jsonl", optimizers=("foo", "bar"))
     verdicts = fb.verdicts(folder, metric="val_loss", at="last")
     assert [c.pair for c in verdicts] == [("cifar10", "bar", "foo"), ("imagenette", "bar", "foo")]

@@ -212,3 +212,25 @@ def test_what_describe_writes_is_one_summary():
     text = "optimizer,count,mean,std,min,25%,50%,75%,max\nAdamW,5,1,.1,.8,.9,1,1.1,1.2\nSGD,5,2,.1,1.8,1.9,2,2.1,2.2"
     (c,) = judge(text)
     assert (c.n_optimizer, c.mean_optimizer, c.std_optimizer) == (5, 1, 0.1)
+
+
+@pytest.mark.parametrize("ending", ["acc (%)", "(accuracy ↑)", "accuracy", "[acc]"])
+def test_columns_of_data_sets_that_end_in_one_metric_are_arenas(ending):
+    rows = ["| Adam | 89.9 ± 0.38 | 82.2 ± 0.35 |", "| Lion | 90.5 ± 0.27 | 82.6 ± 0.53 |"]
+    head = f"| optimizer | CIFAR-10 {ending} | Imagenette {ending} |\n|---|---|---|\n"
+    text = head + "\n".join(rows)
+    judged = fb.verdicts(io.StringIO(text), columns={"n": "5"})
+    assert pairs(judged) == [("CIFAR-10", "Adam", "Lion", 5, 5), ("Imagenette", "Adam", "Lion", 5, 5)]
+    assert judged[0].direction == "max"
+    unknown = text.replace("CIFAR-10", "here").replace("Imagenette", "there")
+    with pytest.raises(UsageError, match="; or --columns arena=columns, if they are one metric of several data sets"):
+        fb.verdicts(io.StringIO(unknown), columns={"n": "5"})
+    told = fb.verdicts(io.StringIO(unknown), columns={"n": "5", "arena": "columns"})
+    assert [c.arena for c in told] == ["here", "there"]
+    assert [c.p_holm for c in told] == [c.p_holm for c in judged]
+
+
+def test_one_column_alone_has_the_values():
+    text = "optimizer,seed,a,b\nAdam,1,2,3\nAdam,2,3,4\nLion,1,2,3\nLion,2,4,5"
+    with pytest.raises(UsageError, match=r"--columns value=a\+b: only arena, .* may join columns; name one of them"):
+        judge(text, columns={"value": "a+b"})

@@ -19,6 +19,8 @@ ROWS = "rows"
 """What the user gives for the role that the order of the rows has."""
 WORDS = {(role, COLUMNS) for role in ("optimizer", "arena", "seed")} | {("seed", ROWS), ("step", ROWS)}
 """The roles that may have a word in place of a column."""
+JOINED = ("arena", "optimizer", "seed", "metric", "ignore")
+"""The roles that several columns may have together."""
 Roles = dict[str, list[str]]
 """The columns of each role."""
 
@@ -173,6 +175,8 @@ def _given_roles(sheet: Sheet, given: Mapping[str, str]) -> Roles:
         if role not in ROLES:
             raise unknown("role of a column", role, ROLES)
         names = [text] if text in sheet.columns else text.split("+")
+        if len(names) > 1 and role not in JOINED:
+            raise UsageError(f"--columns {role}={text}: only {', '.join(JOINED)} may join columns; name one of them")
         for name in names:
             is_count = role == "n" and name.isdigit()
             is_word = (role, name) in WORDS

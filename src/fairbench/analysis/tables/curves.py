@@ -42,7 +42,10 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
             raise UsageError(f"{first.location}: begins a curve over steps; give {ways}")
         return readings
     if at in ("last", "best"):
-        notes += _note_on_last_steps(curves)
+        place = ""
+        if "arena" in first.texts:
+            place = f" in {first.entry.arena}"
+        notes += _note_on_last_steps(curves, place)
     last_reading = {reading.run: reading for reading in readings}
     points = []
     for run, curve in curves.items():
@@ -58,8 +61,12 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
     return points
 
 
-def _note_on_last_steps(curves: Mapping[Run, Curve]) -> list[str]:
-    """A note that names the runs which end before others; none if all have the same last step."""
+def _note_on_last_steps(curves: Mapping[Run, Curve], place: str) -> list[str]:
+    """A note that names the runs which end before others; none if all have the same last step.
+
+    Args:
+        place: the arena in words; empty in a table without arenas.
+    """
     last_steps = {run: _last_step(curve) for run, curve in curves.items()}
     first = min(last_steps.values())
     last = max(last_steps.values())
@@ -69,7 +76,8 @@ def _note_on_last_steps(curves: Mapping[Run, Curve]) -> list[str]:
     for (optimizer, seed), step in last_steps.items():
         if step < last:
             names.append(optimizer if seed is None else f"{optimizer} seed {seed}")
-    return [f"the last steps of the runs differ, from {first:g} to {last:g}; before {last:g} ends {some(names)}"]
+    span = f"from {first:g} to {last:g}"
+    return [f"the last steps of the runs{place} differ, {span}; before {last:g} ends {some(names)}"]
 
 
 def _curves(readings: Sequence[Reading]) -> dict[Run, Curve]:

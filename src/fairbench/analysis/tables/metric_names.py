@@ -36,8 +36,8 @@ PERCENTAGE = (
 """Words in the names of metrics that are fractions of 1, or percentages."""
 SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
-OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:-]+{METRIC_AT_THE_END}", re.IGNORECASE)
-"""A name of a column that joins the name of an optimizer and that of a metric, such as "AdamW val_loss"."""
+OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:(\[-]+{METRIC_AT_THE_END}[\s,()\[\]%]*", re.IGNORECASE)
+"""A name of a column that joins an optimizer or a data set and a metric, such as "CIFAR-10 acc (%)"."""
 TURNING = (
     "neg|negative|negated|minus|inv|inverse|inverted|reciprocal|one|no|non|not|without|free|to|till|until|at"
     "|drop|gap|diff|difference|delta|change|gain|reduction|decrease|increase|improvement|relative|rel|ratio|speedup"
@@ -130,13 +130,14 @@ def split_statistic(column: str) -> tuple[str, str]:
     return "value", column
 
 
-def chosen_metric(table: str, metric: str, known: Sequence[str]) -> str:
+def chosen_metric(table: str, metric: str, known: Sequence[str], ways: str = "") -> str:
     """The known metric that the user asks for; without a wish, the only known one.
 
     Args:
         table: the name of the table, for messages.
         metric: the metric that the user asks for, or empty.
         known: the metrics of the table.
+        ways: what else the user can do where there are several metrics, in words.
 
     Raises:
         UsageError: the metric is unknown, or there are several and none is asked for.
@@ -147,5 +148,6 @@ def chosen_metric(table: str, metric: str, known: Sequence[str]) -> str:
             raise unknown(f"metric of {table}", metric, names.values())
         return names[plain_name(metric)]
     if len(names) > 1:
-        raise UsageError(f"{table}: which metric is judged? Give --metric with one of {', '.join(names.values())}")
+        listed = ", ".join(names.values())
+        raise UsageError(f"{table}: which metric is judged? Give --metric with one of {listed}{ways}")
     return next(iter(names.values()))

@@ -91,7 +91,7 @@ def notes_on_other_metrics(readings: Sequence[Reading], runs: Sequence[Reading],
     notes = []
     for column, names in names_of.items():
         place = judged[0].entry.arena
-        notes.append(f"{column} is not finite in {place} for {some(names)}, whose {entries.metric} counts all the same")
+        notes.append(f"{column} is not finite in {place} for {some(names)}; only {entries.metric} is judged")
     return notes
 
 

@@ -7,6 +7,7 @@ from fairbench.analysis.tables.columns import Roles, which_column
 from fairbench.analysis.tables.labels import is_summary
 from fairbench.analysis.tables.metric_names import chosen_metric, is_metric, statistic_of
 from fairbench.analysis.tables.readers.sheet import Sheet
+from fairbench.analysis.tables.wide import value_column
 
 
 def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric: str) -> tuple[Mapping[str, str], str]:
@@ -34,9 +35,19 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
     by_metric = _columns_by_metric(numeric, may_be_any=asked != "")
     if not by_metric:
         raise which_column(sheet, "value")
-    judged = chosen_metric(sheet.name, asked, list(by_metric))
+    ways = ""
+    if _may_be_arenas(list(by_metric)) and "arena" not in roles:
+        ways = "; or --columns arena=columns, if they are one metric of several data sets"
+    judged = chosen_metric(sheet.name, asked, list(by_metric), ways)
     found = _value_of_mean(by_metric[judged], roles)
     return {**found, **given}, metric if has_metric_column else judged
+
+
+def _may_be_arenas(columns: Sequence[str]) -> bool:
+    """Whether all names of columns join a label, which may be a data set, and the same metric."""
+    named = [value_column(column) for column in columns]
+    metrics = {value.metric for value in named}
+    return len(metrics) == 1 and "" not in metrics and all(value.label for value in named)
 
 
 def _columns_by_metric(numeric: Sequence[str], *, may_be_any: bool) -> dict[str, dict[str, str]]:
