@@ -9,7 +9,8 @@ from fairbench.common.checks import SEVERITIES, Check, Flag
 from fairbench.common.errors import attempted
 from fairbench.common.wording import Wording
 
-MODULES = (declaration, trials, drift, records, treatment, search, horizon, assumptions)
+MODULES = (declaration, records, trials, treatment, search, horizon, assumptions, drift)
+"""First what a study promised and has, then what makes a comparison unfair, what limits it, and the machine."""
 
 
 def _severity_rank(judged: Check[Analyses] | Flag) -> int:
