@@ -108,12 +108,12 @@ def test_the_one_percent_sign_is_named():
 def test_the_last_line_names_the_tests_that_were_computed(tmp_path, command):
     (tmp_path / "t.csv").write_text(rows().getvalue().replace(",Muon,2,90.7,", ",Muon,2,nan,"))
     line = command("verdicts", str(tmp_path / "t.csv"), "--metric", "test_acc", "--test", "welch")
-    assert "Welch's test of the means, Holm's" in line.replace("\n", " ")
+    assert "Welch's test of the means, Holm's" in " ".join(line.split())
     assert "paired" not in line
     means = "optimizer,mnist,cifar10,svhn\nA,90.1,82.0,71\nB,90.4,82.6,71.5\nC,91.0,83.0,72.9\n"
     (tmp_path / "means.csv").write_text(means)
     line = command("verdicts", str(tmp_path / "means.csv"), "--better", "higher")
-    assert "at 0.05: paired test over the arenas, Holm's" in line.replace("\n", " ")
+    assert "at 0.05: paired test over the arenas, Holm's" in " ".join(line.split())
 
 
 def test_nothing_is_known_of_the_tuning_of_a_table():

@@ -53,7 +53,7 @@ def test_an_edit_of_the_arguments_of_a_partial_is_another_optimizer(folder):
 
 def test_a_relative_import_names_the_module(folder):
     (folder / "user/rule.py").write_text("from .rule_helper import SCALE as Rule\n")
-    with pytest.raises(UsageError, match=r"name the module of its package, as user\.rule:Rule$"):
+    with pytest.raises(UsageError, match=r"name the module of its package, such as user\.rule:Rule$"):
         load("user/rule.py:Rule", "optimizer factory")
     assert load("user.rule:Rule", "optimizer factory") == 3
 

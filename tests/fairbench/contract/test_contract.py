@@ -77,7 +77,7 @@ def passes(optimizer, check, evidence):
 
 
 LEARNING = [
-    fails("NoBiases", "every tensor", "tensors with a gradient never move, as vit.embeddings.patch"),
+    fails("NoBiases", "every tensor", "tensors with a gradient never move, such as vit.embeddings.patch"),
     fails("Freezes", "every tensor", "with a gradient into torch.float32"),
     fails("Halves", "every tensor", "into torch.bfloat16"),
     warns("Curved", "unused parts", "'curvature' stays 0 in 40 steps, update_curvature() is never called"),

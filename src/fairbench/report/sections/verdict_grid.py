@@ -34,14 +34,14 @@ class GridCell(NamedTuple):
 def naming(comparisons: Sequence[Comparison]) -> list[str]:
     """The sides that name a comparison among others: "optimizer", "baseline" or both.
 
-    A side is left out if it is the same in all comparisons, unless both are.
+    A side is left out if it is the same in all comparisons; the baseline stays if both sides are the same.
     """
     differing = []
     for side in ("optimizer", "baseline"):
         names = {getattr(comparison, side) for comparison in comparisons}
         if len(names) > 1:
             differing.append(side)
-    return differing or ["optimizer", "baseline"]
+    return differing or ["baseline"]
 
 
 def verdict_text(comparison: Comparison) -> Emphasized:

@@ -117,7 +117,12 @@ def _counts(analyses: Analyses) -> str:
     for verdict in VERDICTS:
         if counts[verdict] or verdict == "better":
             parts.append(f"{verdict} in {counts[verdict]}")
-    return f"Of {plural(len(comparisons), 'comparison')}, the verdict is {', '.join(parts)}."
+    compared = plural(len(comparisons), "comparison")
+    pairs = {(comparison.optimizer, comparison.baseline) for comparison in comparisons}
+    if len(pairs) == 1:
+        optimizer, baseline = pairs.pop()
+        compared = f"{compared} of {optimizer} with {baseline}"
+    return f"Of {compared}, the verdict is {', '.join(parts)}."
 
 
 def verdicts_in_words(analyses: Analyses) -> list[str]:
