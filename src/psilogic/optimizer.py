@@ -313,7 +313,7 @@ class PsiLogic(Observable):
         if recalled.recurs:  # before an observer can change a tensor
             self._plan.keep(works)
         if was_taken:
-            self.executed = tell(works, params_of_each, self.observers)
+            tell(works, params_of_each, self.observers, self.executed)
 
 
 DEFAULTS = defaults_of(PsiLogic)

@@ -45,13 +45,17 @@ def take_steps(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Te
     return True
 
 
-def tell(works: list[BucketStep], params_of_each: list[list[Tensor]], observers: Sequence[Observer]) -> Counter[str]:
-    """Tell the observers of a step that was taken what was decided about the parameters of each bucket.
+def tell(
+    works: list[BucketStep], params_of_each: list[list[Tensor]], observers: Sequence[Observer], executed: Counter[str]
+) -> None:
+    """Count the tensors that each backend has updated, and tell the observers what was decided about each bucket.
 
-    Returns:
-        The number of tensors that each backend has updated.
+    Args:
+        works: the steps of all buckets, which were taken.
+        params_of_each: the parameters of each bucket.
+        observers: they are called in this order.
+        executed: the counts by the name of the backend, which are added to.
     """
-    executed: Counter[str] = Counter()
     for work, params in zip(works, params_of_each, strict=True):
         if not work.states:
             continue
@@ -59,4 +63,3 @@ def tell(works: list[BucketStep], params_of_each: list[list[Tensor]], observers:
         for observer in observers:
             assert work.decision is not None  # it is made if there are observers
             observer(params, work.decision)
-    return executed
