@@ -188,8 +188,9 @@ class PsiLogic(Observable):
         """
         is_constructed = "_sharding" in self.__dict__
         if isinstance(param_group, dict):
-            has_only_defaults = not is_constructed and len(param_group) == 1  # which are checked already
-            if self.param_groups or not has_only_defaults:
+            is_first = not is_constructed and not self.param_groups
+            has_only_defaults = len(param_group) == 1  # which the constructor has checked
+            if not (is_first and has_only_defaults):
                 complete = {**self.defaults, **param_group}
                 param_group.update(check_group(complete, self.param_groups))
         super().add_param_group(param_group)

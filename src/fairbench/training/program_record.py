@@ -19,12 +19,12 @@ from fairbench.training.machine_load import Load
 from fairbench.training.printed_metric import pattern_for
 from fairbench.training.program_results import Reported
 from fairbench.training.result_files import OUTPUT
-from fairbench.training.result_names import WrongResults
+from fairbench.training.result_names import SPLITS, WrongResults
 
 FINGERPRINTS = "fingerprints-*.json"
 """The files in a trial's folder with the fingerprints of each rank."""
 
-VALIDATION = ("val", "eval", "dev")
+VALIDATION = ("val", *[word for word, split in SPLITS.items() if split == "val"])
 """The beginnings of names that say a metric is one of validation."""
 
 

@@ -64,6 +64,10 @@ def addresses(tensors: Sequence[Any], names: tuple[str, ...] = ()) -> "array[int
     return array("q", map(Tensor.data_ptr, tensors))
 
 
+FUNCTIONS = ("addresses", "have_same", "with_gradient", "columns", "moved")
+"""The compiled functions."""
+
+
 def _load() -> tuple[Any, Any]:
     """The compiled functions that ask many tensors at once, and torch's part of them; None if they do not work."""
     try:
@@ -72,7 +76,10 @@ def _load() -> tuple[Any, Any]:
         x = torch.zeros(3, device="cpu")
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
         expected = array("q", map(Tensor.data_ptr, several)).tobytes()
-        if compiled.addresses(address_of, several, ()) == expected:
+        is_right = compiled.addresses(address_of, several, ()) == expected
+        if is_right and all(
+            hasattr(compiled, name) for name in FUNCTIONS
+        ):  # it may have been built by an older version
             return compiled, address_of
     except Exception:  # a private part of torch, which may change
         pass

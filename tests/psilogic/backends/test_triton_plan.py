@@ -92,26 +92,32 @@ def numbers_of(launches):
     return [[x if isinstance(x, int | float) else type(x) for x in arguments] for arguments in launches]
 
 
-@pytest.mark.parametrize("options", [{}, PROCESSING, {"chaos_scope": "global"}], ids=["", "processing", "pooled"])
-def test_repeated_launches_are_those_of_their_step(monkeypatch, options):
-    launches = []
+def devices(monkeypatch):
+    """A device on which a plan is kept, then one on which each step is planned anew, and whether it has the plan."""
     for with_plan in (True, False):
         with monkeypatch.context() as patches:
             device = Device(patches)
             if not with_plan:
                 patches.setattr(Plan, "recall", lambda *arguments: NOTHING)
-            optimizer = an_optimizer(**options)
-            for t in range(7):
-                optimizer.param_groups[0]["lr"] = 0.1 / (1 + t // 2)
-                if t % 3 == 0:  # elsewhere
-                    for p in params_of(optimizer):
-                        p.grad = p.grad.clone()
-                optimizer.step()
-                assert_current_addresses(device, optimizer)
-                device.taken = len(device.launches)
-            if with_plan:
-                assert device.held == [False, False, True, True, True, True, True]
-            launches.append(numbers_of(device.launches))
+            yield with_plan, device
+
+
+@pytest.mark.parametrize("options", [{}, PROCESSING, {"chaos_scope": "global"}], ids=["", "processing", "pooled"])
+def test_repeated_launches_are_those_of_their_step(monkeypatch, options):
+    launches = []
+    for with_plan, device in devices(monkeypatch):
+        optimizer = an_optimizer(**options)
+        for t in range(7):
+            optimizer.param_groups[0]["lr"] = 0.1 / (1 + t // 2)
+            if t % 3 == 0:  # elsewhere
+                for p in params_of(optimizer):
+                    p.grad = p.grad.clone()
+            optimizer.step()
+            assert_current_addresses(device, optimizer)
+            device.taken = len(device.launches)
+        if with_plan:
+            assert device.held == [False, False, True, True, True, True, True]
+        launches.append(numbers_of(device.launches))
     assert launches[0] == launches[1]
 
 
@@ -140,19 +146,15 @@ def change_of(optimizer, t):
 @pytest.mark.parametrize("options", [{}, PROCESSING], ids=["", "processing"])
 def test_steps_of_several_buckets_are_repeated(monkeypatch, options):
     launches = []
-    for with_plan in (True, False):
-        with monkeypatch.context() as patches:
-            device = Device(patches)
-            if not with_plan:
-                patches.setattr(Plan, "recall", lambda *arguments: NOTHING)
-            optimizer = an_optimizer_of_two_dtypes(**options)
-            for t in range(13):
-                change_of(optimizer, t)
-                optimizer.step()
-                assert optimizer.executed == {"triton": 2 if t >= 9 else 3}
-            launches.append(numbers_of(device.launches))
-            if with_plan:
-                assert device.held == [t not in (0, 1, 7, 8, 9, 10) for t in range(13)]
+    for with_plan, device in devices(monkeypatch):
+        optimizer = an_optimizer_of_two_dtypes(**options)
+        for t in range(13):
+            change_of(optimizer, t)
+            optimizer.step()
+            assert optimizer.executed == {"triton": 2 if t >= 9 else 3}
+        launches.append(numbers_of(device.launches))
+        if with_plan:
+            assert device.held == [t not in (0, 1, 7, 8, 9, 10) for t in range(13)]
     assert launches[0] == launches[1]
 
 

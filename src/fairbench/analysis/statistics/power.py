@@ -17,8 +17,10 @@ FAR = 1000.0
 """A critical t above which the series of noncentral t does not converge, as with two seeds at a strict level."""
 LARGE = 30.0
 """A noncentrality above which that series may be nan: it begins with exp(-noncentrality^2 / 2)."""
-NORMAL, SHARES = np.polynomial.hermite_e.hermegauss(41)
-"""Values of a standard normal variable, and the share of each, times the square root of 2 pi."""
+NORMAL, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+"""Values of a standard normal variable, by Gauss and Hermite."""
+SHARES = _WEIGHTS / _WEIGHTS.sum()
+"""The share of each value in a mean over the variable."""
 FARTHEST = 1e6
 """The largest noncentrality that is computed; its power is 1 at any t below `FAR`."""
 
@@ -71,8 +73,7 @@ def _exceeds(critical: float, df: float, noncentrality: float) -> float:
         return float(1 - special.nctdtr(df, noncentrality, critical))
     effects = np.maximum(NORMAL + noncentrality, 0.0)
     largest_variances = (effects / critical) ** 2
-    shares = SHARES / math.sqrt(2 * math.pi)
-    return float(shares @ stats.chi2.cdf(df * largest_variances, df))
+    return float(SHARES @ stats.chi2.cdf(df * largest_variances, df))
 
 
 def paired_seeds(margin: float, std_difference: float, alpha: float) -> int | None:

@@ -143,16 +143,20 @@ def _places(split: SplitNames) -> Places | None:
     unknown = [place for place in others if place not in of_data_sets]
     has_settings = any(_are_settings(split.values(place)) for place in unknown)
     if len(of_optimizers) == 1 and others:
-        is_sure = not unknown or (split.is_grid and not has_settings)
-        return Places(of_optimizers[0], others) if is_sure else None
+        if not unknown or (split.is_grid and not has_settings):
+            return Places(of_optimizers[0], others)
+        return None
     if of_optimizers or not of_data_sets:
         return None
     if unknown:
-        is_sure = len(unknown) == 1 and split.is_grid and not has_settings
-        return Places(unknown[0], of_data_sets) if is_sure else None
+        if len(unknown) == 1 and split.is_grid and not has_settings:
+            return Places(unknown[0], of_data_sets)
+        return None
     # the data sets differ, and all files may be of one optimizer
     constant = [place for place in split.places if is_optimizer(split.words[0][place])]
-    return Places(constant[0], of_data_sets) if len(constant) == 1 else None
+    if len(constant) == 1:
+        return Places(constant[0], of_data_sets)
+    return None
 
 
 def _are_settings(values: Sequence[str]) -> bool:
