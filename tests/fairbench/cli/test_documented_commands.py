@@ -203,7 +203,9 @@ def test_many_examples_were_found(user):
 
 
 def test_the_page_on_optimizers_is_what_its_commands_do(user):
-    new, checked, tried = (user.printed(x) for x in ("new-optimizer my_rule", "check my_rule.py:MyRule", "try my_rule"))
+    new = user.printed("new-optimizer my_rule")
+    checked = user.printed("check my_rule.py:MyRule")
+    tried = user.printed("try my_rule.py:MyRule --baselines AdamW,Lion")
     for command in ("check", "try", "run --suite mini --add-optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule" in new
     assert Path("my_rule.py").read_text() == block("bring-your-own-optimizer.md", "class MyRule")
@@ -211,7 +213,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user):
     assert tried.startswith("A preview, not a result: vit, accuracy (higher is better)")
     assert any(line.split() == ["lr", "AdamW", "Lion", "MyRule"] for line in tried.splitlines())
     assert [line.split()[0] for line in tried.splitlines() if line.startswith("0.")] == ["0.0003", "0.001", "0.003"]
-    assert [written for command, written in user.written.items() if command.startswith("try ")] == [set()]
+    assert [written for command, written in user.written.items() if command.startswith("try ")] == [set(), set()]
     assert "vit    PsiLogic" in user.printed("run --suite mini --output-dir results/my_rule")
     assert {"MyRule", "MyRule-slow"} < load_suite("my_suite.toml").optimizers.keys()
 

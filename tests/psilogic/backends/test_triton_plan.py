@@ -93,7 +93,7 @@ def numbers_of(launches):
 
 
 def devices(monkeypatch):
-    """A device on which a plan is kept, then one on which each step is planned anew, and whether it has the plan."""
+    """Whether the device keeps a plan, and the device: one that keeps it, then one where each step is planned anew."""
     for with_plan in (True, False):
         with monkeypatch.context() as patches:
             device = Device(patches)
