@@ -93,7 +93,7 @@ def numbers_of(launches):
 
 
 def devices(monkeypatch):
-    """Whether the device keeps a plan, and the device: one that keeps it, then one where each step is planned anew."""
+    """Whether the device keeps a plan, and the device: first one that keeps it, then one that plans each step."""
     for with_plan in (True, False):
         with monkeypatch.context() as patches:
             device = Device(patches)
