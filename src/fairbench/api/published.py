@@ -108,8 +108,8 @@ def verdicts(
         test: the test of two optimizers; empty for the paired test where they have the same seeds or share most of
             them, and Welch's test otherwise.
         min_seeds: the fewest seeds of an optimizer for a verdict other than inconclusive, at least 2.
-        name: for several files, a regular expression of their paths whose named groups are columns, such as optimizer
-            and seed; empty for the part of the paths that differs.
+        name: a regular expression whose named groups are columns, such as optimizer and seed: of the paths of several
+            files, or of the names of runs in one table; empty for the parts in which paths or names differ.
 
     Returns:
         The comparisons; in `read_as` how the table was read, and in `notes` what was skipped, merged or assumed.

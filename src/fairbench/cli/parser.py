@@ -194,7 +194,9 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
         "file of CSV or JSON, - for standard input, a publication (default: paper), or the directory of a study"
     )
     add("results", nargs="*", metavar="TABLE", help=f"{results_help}; or several files, or a folder of runs")
-    name_help = "what the paths of several files say, such as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    name_help = (
+        "what the paths of several files, or names of runs, say, such as '(?P<optimizer>[a-z]+)-(?P<seed>[0-9]+)'"
+    )
     add("--name", default="", metavar="REGEX", help=name_help)
     add("--optimizer", default="", metavar="NAME", help="the optimizer of a table to compare (default: every pair)")
     add("--better", default="", choices=("lower", "higher"), help="which values of a table are better")

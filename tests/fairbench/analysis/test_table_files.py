@@ -112,8 +112,8 @@ def test_paths_that_do_not_say_the_optimizer_are_refused_or_explained(tmp_path, 
     ):
         with pytest.raises(UsageError, match=message):
             judge(named, name=name)
-    with pytest.raises(UsageError, match="--name is for several files"):
-        fb.verdicts(rows(), name="(?P<optimizer>.*)")
+    with pytest.raises(UsageError, match="--name is for the paths of several files, or for names of runs"):
+        fb.verdicts([{"seed": 0, "val_loss": 1.0}], name="(?P<optimizer>.*)")
 
 
 def test_the_states_of_a_trainer_count_at_their_last_checkpoint(tmp_path):

@@ -50,7 +50,7 @@ def test_a_data_set_in_the_paths_is_an_arena(tmp_path, path):
     judged_by_hand(verdicts)
     example = path.partition("/log")[0].partition("/metrics")[0].partition("/version")[0].removesuffix(".jsonl")
     example = example.format(optimizer="Adam", data_set="cifar10", seed=0)
-    said = f"optimizer = Adam in {example}, arena = cifar10 in {example}, seed = 0 in {example}"
+    said = f"the path {example} says optimizer = Adam, arena = cifar10, seed = 0; step = step"
     assert said in verdicts.read_as.replace("/version_0", "")
 
 

@@ -1,16 +1,14 @@
 """The values of a table with their arenas, optimizers and seeds, as texts."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairbench.analysis.tables.column_names import RUN_WITH_NUMBER, RUN_WITH_SEED
 from fairbench.analysis.tables.columns import Roles
 from fairbench.analysis.tables.layout import LongTable
 from fairbench.analysis.tables.metric_names import chosen_metric, is_metric
 from fairbench.analysis.tables.readers.sheet import Row
+from fairbench.analysis.tables.run_names import note_on_seeds, seeds_of_names
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import plural, some
 
 
 @dataclass(frozen=True)
@@ -96,14 +94,10 @@ def _with_seeds_of_names(entries: Sequence[Entry], notes: list[str]) -> list[Ent
 
     Other entries stay as they are. A note for the user says what was split.
     """
-    names = list(dict.fromkeys(entry.optimizer for entry in entries))
-    seeds = _seeds_of_runs(names) or _numbers_of_runs(names)
+    seeds = seeds_of_names(list(dict.fromkeys(entry.optimizer for entry in entries)))
     if not seeds:
         return list(entries)
-    optimizers = list(dict.fromkeys(optimizer for optimizer, _ in seeds.values()))
-    optimizer_count = plural(len(optimizers), "optimizer")
-    name_count = plural(len(seeds), "name")
-    notes.append(f"{name_count} taken as seeds of {optimizer_count} by the numbers at their ends: {some(optimizers)}")
+    notes.append(note_on_seeds(seeds))
     split_entries: list[Entry] = []
     for entry in entries:
         if entry.optimizer in seeds:
@@ -112,32 +106,3 @@ def _with_seeds_of_names(entries: Sequence[Entry], notes: list[str]) -> list[Ent
         else:
             split_entries.append(entry)
     return split_entries
-
-
-def _seeds_of_runs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The optimizer and the seed of each name of a run that has the word seed; other names are left out."""
-    seeds = {}
-    for name in names:
-        match = RUN_WITH_SEED.fullmatch(name)
-        if match:
-            optimizer, seed = match.groups()
-            seeds[name] = (optimizer, seed)
-    return seeds
-
-
-def _numbers_of_runs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The optimizer and the number of each name of a run.
-
-    Empty unless all names have a number and there are two or more optimizers, each with two or more names.
-    """
-    numbers = {}
-    for name in names:
-        match = RUN_WITH_NUMBER.fullmatch(name)
-        if not match:
-            return {}
-        optimizer, number = match.groups()
-        numbers[name] = (optimizer, number)
-    run_counts = Counter(optimizer for optimizer, _ in numbers.values())
-    if len(run_counts) < 2 or min(run_counts.values()) < 2:
-        return {}  # the numbers may be a part of the optimizers' names
-    return numbers

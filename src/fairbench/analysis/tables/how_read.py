@@ -1,6 +1,6 @@
 """The sentence that says how a table was read."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fairbench.analysis.tables.arenas import ArenaTable
 from fairbench.analysis.tables.entries import Entries
@@ -24,9 +24,8 @@ def how_read(table: LongTable, entries: Entries, arenas: Sequence[ArenaTable], a
     place = ""
     if names != [entries.metric]:  # without a column of arenas, the metric is the only one
         place = f" in {plural(len(arenas), 'arena')} ({some(names)})"
-    columns = [f"{role} = {table.meanings[role]}" for role in SAID if role in table.meanings]
     parts = [
-        ", ".join(columns),
+        *_columns(table),
         _runs(arenas) + place,
         _better(arenas, entries.metric, asked),
     ]
@@ -34,6 +33,30 @@ def how_read(table: LongTable, entries: Entries, arenas: Sequence[ArenaTable], a
         parts.append(f"left out: {some(table.left_out)}")
     parts.append(compared)
     return f"Read as: {'; '.join(parts)}."
+
+
+def _columns(table: LongTable) -> list[str]:
+    """What the first path or name says, if paths or names tell columns, and what the other columns are."""
+    by_example = []
+    by_column = []
+    for role, meaning in table.meanings.items():
+        text = table.sheet.origins.get(meaning)
+        if text is None:
+            by_column.append((role, meaning))
+        else:
+            by_example.append((role, text))
+    parts = []
+    if by_example:
+        parts.append(f"the {table.sheet.example} says {_in_order(by_example)}")
+    parts.append(_in_order(by_column))
+    return parts
+
+
+def _in_order(meanings: Iterable[tuple[str, str]]) -> str:
+    """Roles with what they are, in the order of the sentence."""
+    known = [pair for pair in meanings if pair[0] in SAID]
+    known.sort(key=lambda pair: SAID.index(pair[0]))
+    return ", ".join(f"{role} = {meaning}" for role, meaning in known)
 
 
 def _runs(arenas: Sequence[ArenaTable]) -> str:

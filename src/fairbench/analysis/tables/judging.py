@@ -17,6 +17,7 @@ from fairbench.analysis.tables.layout import long_table
 from fairbench.analysis.tables.pairs import Pair, pairs_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readers import read_table
+from fairbench.analysis.tables.run_names import with_parts_of_names
 from fairbench.common.errors import UsageError, unknown
 
 
@@ -49,9 +50,9 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     """
     if asked.min_seeds < 2:
         raise UsageError(f"--min-seeds must be at least 2, got {asked.min_seeds}")
-    sheet = read_table(source, asked.name, asked.metric)
-    # W&B adds columns with ranges
-    columns = Columns(without_ranges(sheet), given=asked.columns, metric=asked.metric)
+    sheet = without_ranges(read_table(source, asked.name, asked.metric))  # W&B adds columns with ranges
+    sheet = with_parts_of_names(sheet, asked)
+    columns = Columns(sheet, given=asked.columns, metric=asked.metric)
     table = long_table(columns, one_optimizer_is_enough=asked.reference_value is not None)
     entries = entries_of(table)
     _check_optimizers(entries, asked)

@@ -56,7 +56,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
             raise which_optimizer(columns)
     roles |= _arena_without_name(columns, roles, table)
     sheet, left_out = _without_summaries(columns, roles)
-    meanings = {role: "+".join(sheet.origins.get(name, name) for name in names) for role, names in roles.items()}
+    meanings = {role: "+".join(names) for role, names in roles.items()}
     metric = columns.metric
     if table is None:
         column_of_role, metric = columns_of_value(sheet, roles, columns.numeric, metric)

@@ -7,7 +7,6 @@ from typing import Any
 from fairbench.analysis.tables.readers import delimited, files, json_text, markdown, values
 from fairbench.analysis.tables.readers.content import Content, TextRows, opened
 from fairbench.analysis.tables.readers.sheet import Sheet, sheet_of
-from fairbench.common.errors import UsageError
 
 Reader = Callable[[Content], TextRows | None]
 """A function that reads one form of tables. It returns None for a content in another form."""
@@ -23,18 +22,16 @@ def read_table(source: Any, name: str = "", metric: str = "") -> Sheet:
             mappings, of dataclasses, or of rows of which the first has the names; a mapping of columns, or of such
             lists. A file has CSV with commas, semicolons, tabs or bars, tables in Markdown, JSON, or lines of JSON; it
             may be compressed by gzip. Parquet and Feather are read, too. Also a folder, or a list of paths.
-        name: for several files, a regular expression of their paths with named groups, such as optimizer and seed.
+        name: a regular expression with named groups, such as optimizer and seed, for the paths of several files.
         metric: the metric to judge, which tells the table of a page that has others; empty for the only one.
 
     Raises:
         UsageError: it cannot be read, has no rows, unlike tables, two columns of one name, or a row of another length.
     """
     paths = files.files_of(source)
-    if len(paths) > 1 or (paths and name):
+    if len(paths) > 1:
         sheets = [_one_table(path, metric, named=path.as_posix()) for path in paths]
         return files.joined(paths, sheets, name)
-    if name:
-        raise UsageError("--name is for several files; leave it out, or give them")
     return _one_table(paths[0] if paths else source, metric)
 
 

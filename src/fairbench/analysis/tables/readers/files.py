@@ -3,10 +3,11 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
-from fairbench.analysis.tables.readers.path_parts import labels_of_grid
+from fairbench.analysis.tables.readers.name_parts import labels_by_pattern, labels_of_grid
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
@@ -84,7 +85,7 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     """
     columns = dict.fromkeys(column for sheet in sheets for column in sheet.columns)
     paths = [file.as_posix() for file in files]
-    labels = _labels_by_pattern(paths, name) if name else _labels(files, columns)
+    labels = labels_by_pattern(paths, name) if name else _labels(files, columns)
     label_columns = dict.fromkeys(column for label in labels for column in label)
     rows = []
     for label, sheet in zip(labels, sheets, strict=True):
@@ -93,28 +94,11 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
             rows.append(Row(texts, row.location))
     notes = tuple(dict.fromkeys(note for sheet in sheets for note in sheet.notes))
     all_columns = [*label_columns, *(column for column in columns if column not in label_columns)]
-    origins = {}
-    if not name and RUN not in label_columns:
-        (example, *_) = _differing_parts(files)
-        origins = {column: f"{text} in {example}" for column, text in labels[0].items()}
-    return Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, origins=origins)
-
-
-def _labels_by_pattern(paths: Sequence[str], name: str) -> list[Mapping[str, str]]:
-    """The texts of the named groups of an expression in each path."""
-    try:
-        pattern = re.compile(name)
-    except re.error as error:
-        raise UsageError(f"--name is no regular expression: {error}; got {name!r}") from None
-    if not pattern.groupindex:
-        raise UsageError(f"--name needs named groups, such as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {name!r}")
-    labels: list[Mapping[str, str]] = []
-    for path in paths:
-        match = pattern.search(path)
-        if match is None:
-            raise UsageError(f"--name {name!r} is not in {path}; change it, or leave the file out")
-        labels.append({group: text or "" for group, text in match.groupdict().items()})
-    return labels
+    table = Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, is_joined=True)
+    if RUN in label_columns:
+        return table
+    first, *_ = _differing_parts(files)
+    return replace(table, example=f"path {first}", origins=labels[0])
 
 
 def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[str, str]]:
@@ -147,7 +131,7 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
     if all("optimizer" in label for label in labels):
         return labels
     if not known & set(OPTIMIZER):
-        grid = labels_of_grid([file.as_posix() for file in files], names)
+        grid = labels_of_grid(names, [file.as_posix() for file in files], f"{len(files)} files: their paths")
         if grid:
             return [_without_known(label, known) for label in grid]
     return [{RUN: name} for name in names]

@@ -25,13 +25,17 @@ class Sheet:
 
     Attributes:
         notes: messages for the user on how the table was read.
-        origins: what says the texts of a column, in words, for columns that the paths of files say.
+        is_joined: whether several files are one table.
+        example: the path of the first file, or the name of the first run, in words, where paths or names tell columns.
+        origins: the text of each column that paths or names tell, as the example has it.
     """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
+    is_joined: bool = False
+    example: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def with_note(self, note: str) -> "Sheet":

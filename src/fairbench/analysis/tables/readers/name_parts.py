@@ -1,4 +1,7 @@
-"""Paths of runs whose parts form a grid: one part says the optimizer, another the data set, and one the seed."""
+"""Names of runs whose parts form a grid: one part says the optimizer, another the data set, and one the seed.
+
+The names are those that a table has, or the paths of files.
+"""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +16,10 @@ from fairbench.common.formatting import some
 
 SEED = re.compile(r"(?<![a-z\d])(?P<word>(?:random[\s_-]*)?seed[\s_=:-]*)(?P<seed>\d+)(?!\w*[a-z\d])", re.IGNORECASE)
 """A seed with its word, at the end of a folder or of the name."""
-NUMBER_AT_THE_END = re.compile(r"(?<=[\s_./-])(?P<word>(?:s|run|rep|trial)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE)
-"""A number at the end of a name, which is taken as its seed."""
+NUMBER_AT_THE_END = re.compile(
+    r"(?<=[\s_./-])(?<!\d\.)(?P<word>(?:s|run|rep|trial)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE
+)
+"""A whole number at the end of a name, which is taken as its seed."""
 MARK = "\0"
 """What stands for the seed in a name."""
 SEPARATORS = ("/", "/_", "/-", "/ ", "/.", "/_-")
@@ -77,12 +82,38 @@ class SplitNames:
         return self.is_whole_grid
 
 
-def labels_of_grid(paths: Sequence[str], names: Sequence[str]) -> list[dict[str, str]]:
+def labels_by_pattern(names: Sequence[str], pattern: str) -> list[dict[str, str]]:
+    """The texts of the named groups of a regular expression in each name.
+
+    Args:
+        names: the names of the runs, or the paths of their files.
+        pattern: a regular expression with named groups, which the user gives as --name.
+
+    Raises:
+        UsageError: the expression is wrong, or is not in a name.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"--name is no regular expression: {error}; got {pattern!r}") from None
+    if not expression.groupindex:
+        raise UsageError(f"--name needs named groups, such as (?P<optimizer>\\w+)-(?P<seed>\\d+); got {pattern!r}")
+    labels = []
+    for name in names:
+        match = expression.search(name)
+        if match is None:
+            raise UsageError(f"--name {pattern!r} is not in {name}; change it, or leave this run out")
+        labels.append({group: text or "" for group, text in match.groupdict().items()})
+    return labels
+
+
+def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> list[dict[str, str]]:
     """The optimizer, the arena and the seed that the parts of each name say; empty if they form no grid.
 
     Args:
-        paths: the paths of the files, for the option that a message offers.
-        names: the part of each path in which they differ.
+        names: the name of each run, or the part of each path in which the paths differ.
+        paths: what the pattern of the option that a message offers is looked for in: the paths, or the names.
+        source: what has the names, for this message.
 
     Raises:
         UsageError: the parts form a grid, but do not say which one is the optimizer.
@@ -99,8 +130,14 @@ def labels_of_grid(paths: Sequence[str], names: Sequence[str]) -> list[dict[str,
         if unsure is None and split.is_whole_grid:
             unsure = split
     if unsure is not None:
-        raise _unsure_error(unsure, paths)
+        raise _unsure_error(unsure, paths[0], source)
     return []
+
+
+def have_seeds(names: Sequence[str]) -> bool:
+    """Whether each name has a seed."""
+    seeds, _ = _with_marks(names)
+    return bool(seeds)
 
 
 def _with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -177,25 +214,25 @@ def _label(split: SplitNames, index: int, places: Places) -> dict[str, str]:
     return label
 
 
-def _unsure_error(split: SplitNames, paths: Sequence[str]) -> UsageError:
-    """The error for parts of paths that do not say which one is the optimizer."""
+def _unsure_error(split: SplitNames, path: str, source: str) -> UsageError:
+    """The error for parts of names that do not say which one is the optimizer. `path` is that of the first name."""
     varying = split.varying
     texts = "; ".join(some(split.values(place)) for place in varying)
     groups = {place: f"part{place + 1}" for place in varying}
     groups[varying[0]] = "arena"
     groups[varying[-1]] = "optimizer"
-    way = f"--name '{_pattern(split, paths[0], groups)}'"
+    way = f"--name '{_pattern(split, path, groups)}'"
     arenas = [groups[place] for place in varying[:-1]]
     if len(arenas) > 1:
         way += f" --columns 'arena={'+'.join(arenas)}'"
     return UsageError(
-        f"{len(paths)} files: their paths differ in {len(varying)} parts: {texts}. Which is the optimizer? Give {way}, "
+        f"{source} differ in {len(varying)} parts: {texts}. Which is the optimizer? Give {way}, "
         "with the names of its groups exchanged where another part is the optimizer"
     )
 
 
 def _pattern(split: SplitNames, path: str, groups: dict[int, str]) -> str:
-    """A regular expression of the paths with a group for each part that differs, made from the first path.
+    """A regular expression with a group for each part that differs, made from the path of the first name.
 
     Args:
         groups: the name of the group of each place.

@@ -1,0 +1,151 @@
+"""Names of runs, in a column or in the names of columns, say optimizer, data set and seed as the paths of files do."""
+
+import csv
+import io
+import re
+import shlex
+from itertools import product
+
+import pytest
+
+import fairbench as fb
+from fairbench.common.errors import UsageError
+
+BASE = {"cifar10": 0.9, "svhn": 0.4, "tinyimagenet": 1.5}
+GAIN = {"AdamW": 0.0, "Muon": 0.06, "Lion": -0.01, "PsiLogic": 0.02}
+FORMS = ("{0}-{1}-seed{2}", "{0}_{1}_{2}", "{1}/{0}/seed_{2}", "{0} {1} run {2}")
+
+
+def final_loss(optimizer, data_set, seed):
+    scatter = len(optimizer) * (seed + 2) * len(data_set) % 7
+    return BASE[data_set] - GAIN[optimizer] + 0.004 * scatter
+
+
+def curve(optimizer, data_set, seed):
+    last = final_loss(optimizer, data_set, seed)
+    return {step: f"{last + 2 / (1 + step):.6f}" for step in (0, 100, 2000)}
+
+
+RUNS = [*product(GAIN, BASE, range(3))]
+
+
+def chart_of_wandb(form):
+    """What W&B downloads of a chart: a column of each run, and two of the range of its group."""
+    curves = {form.format(*run): curve(*run) for run in RUNS}
+    lines = ["Step"]
+    for name in curves:
+        lines[0] += "".join(f",{name} - val/loss{end}" for end in ("", "__MIN", "__MAX"))
+    for step in (0, 100, 2000):
+        lines.append(f"{step}" + "".join(f",{losses[step]}" * 3 for losses in curves.values()))
+    return "\n".join(lines)
+
+
+def history_of_runs(form, column="Name"):
+    """A row for each run and step."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([column, "Step", "val/loss"])
+    for run in RUNS:
+        writer.writerows([form.format(*run), step, loss] for step, loss in curve(*run).items())
+    return file.getvalue()
+
+
+def judge(text, **asked):
+    return fb.verdicts(io.StringIO(text), at="last", **asked)
+
+
+def judged_by_hand(verdicts, data_sets=tuple(BASE)):
+    """Whether each data set has a comparison of each optimizer with AdamW over the same three seeds."""
+    assert [c.pair for c in verdicts] == [(arena, name, "AdamW") for arena in data_sets for name in list(GAIN)[1:]]
+    for c, data_set in zip(verdicts, [arena for arena in BASE for _ in range(3)], strict=True):
+        losses = [final_loss(c.optimizer, data_set, seed) for seed in range(3)]
+        others = [final_loss("AdamW", data_set, seed) for seed in range(3)]
+        assert (c.test, c.n_optimizer, c.n_baseline) == ("paired", 3, 3)
+        assert c.gain == pytest.approx(sum(others) / 3 - sum(losses) / 3, abs=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_of_each_run(form):
+    verdicts = judge(chart_of_wandb(form), baselines="AdamW")
+    judged_by_hand(verdicts)
+    name = form.format("AdamW", "cifar10", 0)
+    assert f"the name {name} says optimizer = AdamW, arena = cifar10, seed = 0; step = Step" in verdicts.read_as
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("column", "columns"), [("Name", {}), ("run", {}), ("Name", {"optimizer": "Name"})])
+def test_a_column_of_the_names_of_runs(form, column, columns):
+    judged_by_hand(judge(history_of_runs(form, column), baselines="AdamW", columns=columns))
+
+
+@pytest.mark.parametrize("table", [chart_of_wandb, history_of_runs])
+def test_a_pattern_tells_the_parts_of_names(table):
+    name = r"(?P<seed>\d)x(?P<task>\w+?)x(?P<optimizer>\w+)"
+    verdicts = judge(table("{2}x{1}x{0}"), baselines="AdamW", name=name, columns={"arena": "task"})
+    judged_by_hand(verdicts)
+    with pytest.raises(UsageError, match=r"--name .* is not in 0xcifar10xAdamW; change it, or leave this run out"):
+        judge(table("{2}x{1}x{0}"), name="(?P<optimizer>Z)")
+
+
+@pytest.mark.parametrize("table", [chart_of_wandb, history_of_runs])
+def test_parts_that_do_not_say_the_optimizer_are_refused_with_a_pattern_that_works(table):
+    text = table("{0}-{1}-{2}")
+    for word, unknown in zip((*GAIN, *BASE), ("a", "b", "c", "d", "here", "there", "far"), strict=True):
+        text = text.replace(word, unknown)
+    with pytest.raises(UsageError) as raised:
+        judge(text)
+    message = str(raised.value)
+    assert "the names of its runs differ in 2 parts: a, b, c, d; here, there, far. Which is the optimizer?" in message
+    (name,) = shlex.split(re.search(r"--name ('[^']*')", message)[1])
+    exchanged = name.replace("arena", "x").replace("optimizer", "arena").replace("x", "optimizer")
+    assert {c.arena for c in judge(text, name=exchanged)} == {"here", "there", "far"}
+
+
+def test_a_run_without_any_value_is_not_lost_sight_of():
+    text = chart_of_wandb("{0}-{1}-seed{2}")
+    lines = list(csv.reader(io.StringIO(text)))
+    place = lines[0].index("Lion-svhn-seed1 - val/loss")
+    for line in lines[1:]:
+        line[place] = ""
+    verdicts = judge("\n".join(map(",".join, lines)), baselines="AdamW")
+    (lost,) = (c for c in verdicts if c.verdict == "incomplete")
+    assert (lost.pair, lost.note) == (("svhn", "Lion", "AdamW"), "Lion without a value 1/3")
+
+
+def test_a_data_set_in_names_is_an_arena_beside_a_column_of_optimizers():
+    lines = ["Name,optimizer,val_loss"]
+    for optimizer, data_set, seed in RUNS:
+        lines.append(f"{optimizer}-{data_set}-{seed},{optimizer},{final_loss(optimizer, data_set, seed)}")
+    verdicts = fb.verdicts(io.StringIO("\n".join(lines)), baselines="AdamW")
+    judged_by_hand(verdicts)
+
+
+def test_names_may_not_contradict_a_column_of_arenas():
+    lines = ["Name,task,val_loss"]
+    for optimizer, data_set, seed in RUNS:
+        lines.append(f"{optimizer}-{data_set}-{seed},vision,{final_loss(optimizer, data_set, seed)}")
+    with pytest.raises(UsageError, match="the names in Name say cifar10, svhn, tinyimagenet, which task does not tell"):
+        fb.verdicts(io.StringIO("\n".join(lines)))
+    judged_by_hand(fb.verdicts(io.StringIO("\n".join(lines)), baselines="AdamW", columns={"ignore": "task"}))
+
+
+@pytest.mark.parametrize("column", ["optimizer", "method"])
+def test_a_data_set_in_the_names_of_optimizers(column):
+    lines = [f"{column},seed,val_loss"]
+    for optimizer, data_set, seed in RUNS:
+        lines.append(f"{optimizer}-{data_set},{seed},{final_loss(optimizer, data_set, seed)}")
+    judged_by_hand(fb.verdicts(io.StringIO("\n".join(lines)), baselines="AdamW"))
+
+
+def test_variants_of_optimizers_are_no_arenas():
+    names = ["Adam-cosine", "Adam-linear", "SGD-cosine", "SGD-linear"]
+    lines = [f"seed,{','.join(names)}", "0,1,2,3,4", "1,2,2,5,4", "2,1,5,3,4"]
+    assert len(fb.verdicts(io.StringIO("\n".join(lines)), better="lower")) == 6
+
+
+def test_settings_that_differ_between_the_seeds_of_names_are_asked_for():
+    lines = ["Name,lr,val_loss"]
+    for number, optimizer in enumerate(("AdamW", "Lion")):
+        lines += [f"{optimizer}-{seed},{0.1 + seed},{1 + number + seed / 10}" for seed in range(3)]
+    with pytest.raises(UsageError, match="runs of one optimizer differ in lr"):
+        fb.verdicts(io.StringIO("\n".join(lines)))
