@@ -71,7 +71,8 @@ def run_preflight(
         replace(study, optimizers=optimizers),
         step_seconds=_largest(costs, "seconds", suite),
         start_seconds=_largest(costs, "start_seconds", suite),
-        unmeasured=_unmeasured(costs),
+        unmeasured=_arenas_with(costs, "unmeasured"),
+        told_by_name=_arenas_with(costs, "told_by_name"),
         rewritten=_rewritten(costs),
         evaluation_seconds=evaluation_seconds,
         gpu_bytes=_largest(costs, "gpu_bytes", suite),
@@ -150,12 +151,12 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: M
     return "; ".join(notices)
 
 
-def _unmeasured(costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The arenas in which the time of a trial is not known."""
-    arenas = []
+def _arenas_with(costs: Mapping[str, Mapping[str, Mapping[str, Any]]], mark: str) -> list[str]:
+    """The arenas in which something holds with an optimizer."""
+    arenas: set[str] = set()
     for cost_of_arena in costs.values():
-        arenas += [arena for arena, cost in cost_of_arena.items() if not cost["measured"]]
-    return sorted(set(arenas))
+        arenas.update(arena for arena, cost in cost_of_arena.items() if cost[mark])
+    return sorted(arenas)
 
 
 def _rewritten(costs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

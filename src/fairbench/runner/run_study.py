@@ -43,7 +43,8 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
 
     Raises:
         UsageError: the directory holds a different plan that is running, a damaged record, or records of a different
-            environment; it cannot be written; or trials that share a GPU do not fit on it.
+            environment; it cannot be written; trials that share a GPU do not fit on it; or a program ignores its
+            learning rate or its optimizer.
         KeyboardInterrupt, Preempted: the user or a signal stopped it; finished trials are kept.
     """
     suite = target.suite
@@ -84,7 +85,13 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
 
         def new_loop() -> TrialLoop:
             return TrialLoop(
-                preflight.study, store, observer, options.timing, options.fail_fast, seeds_of=options.seeds_of
+                preflight.study,
+                store,
+                observer,
+                options.timing,
+                options.fail_fast,
+                seeds_of=options.seeds_of,
+                told_by_name=preflight.told_by_name,
             )
 
         loop = new_loop()

@@ -1,18 +1,19 @@
 """One driver's trial loop: it runs the trials that have no record and that no other driver has claimed."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 
 from msgspec.structs import replace
 
 from fairbench.analysis.first_verdicts import first_verdicts
 from fairbench.analysis.seeds import seeds_needed
-from fairbench.common.errors import Preempted
+from fairbench.common.errors import Preempted, UsageError
 from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_EACH
+from fairbench.runner.equal_trials import EqualTrials
 from fairbench.runner.executors.executor import ChangesOfSlot, Ended, Executor, PausedTrial
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
@@ -96,6 +97,7 @@ class TrialLoop:
         timing: whether the steps of the optimizers are timed after all other trials.
         fail_fast: whether the first failed trial ends the run.
         seeds_of: the number of final seeds of some optimizers, in place of the number that the study needs.
+        told_by_name: the arenas whose program makes the optimizer itself, by its name.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class TrialLoop:
         timing: bool = False,
         fail_fast: bool = False,
         seeds_of: Mapping[str, int] | None = None,
+        told_by_name: Collection[str] = (),
     ) -> None:
         self.study = study
         self._store = store
@@ -122,6 +125,7 @@ class TrialLoop:
         self._plan = plan_digest(study)
         self._seeds_of = seeds_of or {}
         self._queue = TrialQueue(study, self.records, timing, self._seeds_needed)
+        self._equal_trials = EqualTrials(study, self.records.whole, told_by_name)
 
     def _seeds_needed(self) -> SeedsNeeded:
         """The number of final seeds of each arm: what the user gives for its optimizer, or what the study needs."""
@@ -149,7 +153,11 @@ class TrialLoop:
             executor: runs the trials.
             limits: the longest seconds of a trial in each arena.
             changes_of_slot: what a trial needs changed in the slot in which it runs.
+
+        Raises:
+            UsageError: a program ignores its learning rate or its optimizer.
         """
+        self._equal_trials.add_earlier(self.records)
         try:
             while True:
                 self._observer.planned(self._queue.progress())
@@ -162,7 +170,7 @@ class TrialLoop:
                     self._observer.say(f"stopped at a failed trial, {self._failed}; the same command continues")
                     self._pause(executor)
                     return
-        except (KeyboardInterrupt, Preempted):
+        except (KeyboardInterrupt, Preempted, UsageError):
             self._pause(executor)
             raise
 
@@ -278,6 +286,7 @@ class TrialLoop:
             claims.complete(spec.id)
         self.records.add(record)
         self._queue.ended(spec)
+        self._equal_trials.add(spec)
         if spec.stage == "final" and self._queue.has_ended(spec.arena.name) and not self.complete:
             self._observer.say(first_verdicts(self.study, self.records, spec.arena.name))
 

@@ -32,6 +32,7 @@ class Preflight:
         start_seconds: seconds from the start of a program to its first step, by arena.
         unmeasured: the arenas in which the time of a trial is not known.
         rewritten: a file that each run of a program writes again in the folder in which it runs, by arena.
+        told_by_name: the arenas whose program makes the optimizer itself, by its name.
     """
 
     study: ResolvedSuite
@@ -43,6 +44,7 @@ class Preflight:
     start_seconds: Mapping[str, float] = field(default_factory=dict)
     unmeasured: Collection[str] = ()
     rewritten: Mapping[str, str] = field(default_factory=dict)
+    told_by_name: Collection[str] = ()
 
     def resumes(self, spec: TrialSpec) -> bool:
         """Whether an interrupted trial resumes from its checkpoint and gives the same result."""

@@ -142,7 +142,8 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     return {
         "seconds": seconds,
         "start_seconds": 0.0,
-        "measured": True,
+        "unmeasured": False,
+        "told_by_name": False,
         "notices": [],
         "identity": None,
         "gpu_bytes": gpu_bytes,

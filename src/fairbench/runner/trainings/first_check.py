@@ -13,6 +13,7 @@ from typing import Any
 from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
+from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
 from fairbench.runner.trainings.written_files import file_times, written
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
@@ -80,6 +81,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         return check.result(start=0.0, step=0.0, measured=False)
     first = check.first()
     check.check_rate(first)
+    check.check_effect_of_rate(first)
     if first.record is None:
         check.notices.append(f"{check.name}: it still ran after {LONGEST:.0f} s: how long a trial takes is not known")
         return check.result(start=first.seconds, step=0.0, measured=False, asked=first.asked)
@@ -113,9 +115,9 @@ class FirstCheck:
             return min(plan.sweep_steps, plan.steps)
         return plan.steps
 
-    def _spec(self, steps: int, seed: int) -> TrialSpec:
-        """A trial of some steps."""
-        setting = self._study.search(self.name).first()[0]
+    def _spec(self, steps: int, seed: int, position: int = 0) -> TrialSpec:
+        """A trial of some steps. `position` is that of its setting in the first grid of the search."""
+        setting = self._study.search(self.name).first()[position]
         spec = trial_spec(
             self._study, self._arena, self.name, stage="final", lr=setting.lr, seed=seed, extra=setting.extra
         )
@@ -126,9 +128,9 @@ class FirstCheck:
             options[self._resolved.horizon] = steps
         return replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
 
-    def run(self, steps: int, seed: int) -> Run:
-        """Run the program. Raises `UsageError` if it fails."""
-        spec = self._spec(steps, seed)
+    def run(self, steps: int, seed: int, position: int = 0) -> Run:
+        """Run the program with a setting of the search, see `_spec`. Raises `UsageError` if it fails."""
+        spec = self._spec(steps, seed, position)
         with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
             slot = replace(self._slot, checkpoints=folder)
             works_in = start_of(spec, Path(folder), slot, self._options).folder
@@ -198,6 +200,19 @@ class FirstCheck:
             f"{{lr}}, and it did not ask fairbench.trial for an optimizer or a rate; {remedy}"
         )
 
+    def check_effect_of_rate(self, first: Run) -> None:
+        """Raise `UsageError` if the learning rate is searched, and does not change what the program reports."""
+        if not self._study.searched(self.name):
+            return
+        seed = self._seeds[0]
+        longest = first.steps if self._options.own_length else self._shortest
+        check_effect_of_rate(
+            first,
+            longest,
+            run=lambda steps, position: self.run(steps, seed, position),
+            spec=lambda steps, position: self._spec(steps, seed, position),
+        )
+
     def check_seeds(self, first: Run) -> None:
         """Run the program again with the same seed and with another one, and say what follows.
 
@@ -238,6 +253,12 @@ class FirstCheck:
             return True
         return bool({"seed", "about"} & {*run.asked})
 
+    def _is_told_by_name(self, asked: Collection[str]) -> bool:
+        """Whether the program gets the name of its optimizer, and makes that itself."""
+        if "optimizer" in asked:
+            return False
+        return "optimizer" in self._placeholders or bool({"about", "options"} & {*asked})
+
     @property
     def _words(self) -> Sequence[str]:
         """The command of the program and the values of its variables, with placeholders."""
@@ -268,7 +289,8 @@ class FirstCheck:
         return {
             "seconds": step,
             "start_seconds": start,
-            "measured": measured,
+            "unmeasured": not measured,
+            "told_by_name": self._is_told_by_name(asked),
             "notices": self.notices,
             "identity": identity,
             "gpu_bytes": 0,
