@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairbench.analysis.comparison.requirement import unmet
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.published.publication import PublishedComparison, load_publication, published_comparisons
+from fairbench.analysis.published.publication import (
+    PublishedComparison,
+    load_publication,
+    publication_names,
+    published_comparisons,
+)
 from fairbench.analysis.tables.judging import table_verdicts
 from fairbench.analysis.tables.question import Question
-from fairbench.analysis.tables.readers.files import files_of
+from fairbench.analysis.tables.readers.content import nearest_path
+from fairbench.analysis.tables.readers.files import files_of, pattern_of_files
 from fairbench.api.study import open as open_study
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, nearest
 from fairbench.report.fields import names_of
 from fairbench.report.table import Table
 
@@ -141,6 +147,7 @@ def verdicts(
     )
     names = names_of(Comparison)
     if _is_study(source):
+        _check_study(Path(source))
         if question != Question(baselines=baselines, alpha=alpha) or baselines or alpha != ALPHA:
             raise UsageError(
                 f"{source} is a study, whose suite has baselines, margins and alpha; leave the options out"
@@ -158,6 +165,7 @@ def verdicts(
         )
     if question != Question(baselines=baselines, alpha=alpha):
         raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
+    _check_name(source)
     published = published_comparisons(load_publication(source), alpha, baselines)
     comparisons = [pair.comparison for pair in published]
     return Verdicts(comparisons, names, alpha=alpha, published=published)
@@ -168,6 +176,23 @@ def _is_study(source: Any) -> bool:
     if not isinstance(source, str | Path) or source == "-" or not Path(source).is_dir():
         return False
     return (Path(source) / "config.json").exists() or not files_of(source)
+
+
+def _check_study(directory: Path) -> None:
+    """Refuse a folder without a study that has files which may be tables, and name their pattern."""
+    pattern = pattern_of_files(directory)
+    if pattern and not (directory / "config.json").exists():
+        raise UsageError(
+            f"{directory} holds no study, since it has no config.json; if its files are tables of runs, give {pattern}"
+        )
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that is near that of a file, and not near that of a publication."""
+    names = publication_names()
+    file = nearest_path(Path(name))
+    if name not in names and file and not nearest(name, names):
+        raise UsageError(f"there is neither a file nor a publication {name}{file}")
 
 
 def _of_study(directory: str | Path) -> Verdicts:
@@ -189,4 +214,4 @@ def _is_name(source: Any) -> bool:
     if not isinstance(source, str) or source == "-":
         return False  # it holds rows, or stands for standard input
     path = Path(source)
-    return not path.suffix and not path.exists()
+    return not path.suffix and not path.exists() and "*" not in source

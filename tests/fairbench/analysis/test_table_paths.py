@@ -117,3 +117,39 @@ def test_an_empty_or_broken_file_is_named_with_its_folder(tmp_path, content, mes
     (folder / "cifar10" / "Lion" / "seed_1" / "log.jsonl").write_text(content)
     with pytest.raises(UsageError, match=f"cifar10/{message}"):
         fb.verdicts(folder, metric="val_loss", at="last")
+
+
+@pytest.fixture
+def by_seed(tmp_path, monkeypatch):
+    """Results in JSON by seed, two of which have a file of settings that is no table next to them."""
+    for optimizer, losses in LOSSES.items():
+        for data_set, seed in product(DATA_SETS, range(3)):
+            file = tmp_path / "seeds" / data_set / optimizer / f"seed_{seed}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            loss = losses[seed] + DATA_SETS[data_set]
+            file.write_text(f'{{"config": {{"lr": 0.1, "seed": {seed}}}, "test": {{"loss": {loss}}}}}')
+    (tmp_path / "seeds" / "machine.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{}, {"baselines": ["Adam"]}, {"metric": "test.loss"}])
+def test_a_folder_of_other_files_is_told_the_pattern_that_reads_them(by_seed, options):
+    with pytest.raises(UsageError, match=r"seeds holds no study, .* give (.*)$") as raised:
+        fb.verdicts("seeds", **options)
+    pattern = str(raised.value).rpartition(" ")[2]
+    assert pattern == "seeds/*/*/*.json"
+    judged_by_hand(fb.verdicts(pattern, metric="test.loss"))
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("sedes/*/*/*.json", r"there is no file sedes/.* in .*; did you mean 'seeds'\?"),
+        ("seeds/cifar1/Adam/seed_0.json", r"there is no file .*; did you mean 'cifar10'\?"),
+        ("sedes", r"there is neither a file nor a publication sedes; did you mean 'seeds'\?"),
+        ("papr", r"unknown publication 'papr'; did you mean 'paper'\?"),
+    ],
+)
+def test_a_mistyped_path_is_told_the_nearest_one(by_seed, path, message):
+    with pytest.raises(UsageError, match=message):
+        fb.verdicts(path)

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairbench.analysis.tables.arms import Arm, arms_of
-from fairbench.analysis.tables.cell_numbers import value_of
+from fairbench.analysis.tables.cell_numbers import says_something, value_of
 from fairbench.analysis.tables.curves import one_of_each_run
 from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readings import Reading, readings_of
-from fairbench.analysis.tables.suspicions import check_units, notes_on_other_metrics
+from fairbench.analysis.tables.suspicions import check_units, notes_on_other_metrics, notes_on_states
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
@@ -48,7 +48,9 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
         UsageError: a cell is not a number or may be two, or the rows of an arena contradict each other.
     """
     metric = entries.metric
-    readings_of_arenas = grouped((reading.entry.arena, reading) for reading in readings_of(entries.entries))
+    all_readings = readings_of(entries.entries)
+    notes += notes_on_states(all_readings)
+    readings_of_arenas = grouped((reading.entry.arena, reading) for reading in all_readings)
     empty = _arenas_without_result(readings_of_arenas)
     if len(empty) == len(readings_of_arenas):
         empty = []  # no arena is skipped: all its runs are lost, and are judged so
@@ -81,7 +83,7 @@ def _arenas_without_result(readings_of_arenas: Mapping[str, Sequence[Reading]]) 
 
 def _has_result(reading: Reading) -> bool:
     """Whether a row tells how its run ended: by a value, or by a state, as of a run that crashed."""
-    return reading.has_text or "state" in reading.texts
+    return reading.has_text or says_something(reading.texts.get("state", ""))
 
 
 def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str:

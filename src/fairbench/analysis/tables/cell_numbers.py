@@ -7,14 +7,27 @@ from decimal import Decimal
 
 from fairbench.common.errors import UsageError
 
-DIVERGED = {"diverged", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
+DIVERGED = {"diverged", "divergiert", "divergé", "divergió", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
 """Words in place of the value of a run that diverged."""
-NOT_GIVEN = {"", "-", "--", "–", "—", "?", "none", "null", "na", "n/a", "#n/a", "<na>", "nat", "missing"}
-BROKEN = {"dnf", "fail", "failed", "failure", "crash", "crashed", "error", "oom", "out of memory"}
+NOT_GIVEN = {"", "-", "--", "–", "—", "?", "none", "null", "na", "n/a", "#n/a", "<na>", "nat"}
+"""Texts that say nothing."""
+BROKEN = {"dnf", "fail", "failed", "failure", "crash", "crashed", "error", "oom", "out of memory", "missing"}
 STOPPED = {"killed", "timeout", "timed out", "pruned", "canceled", "cancelled", "preempted"}
 UNFINISHED = {"running", "pending", "scheduled"}
-LOST = DIVERGED | NOT_GIVEN | BROKEN | STOPPED | UNFINISHED
+IN_OTHER_LANGUAGES = {
+    *("abgestürzt", "abgestuerzt", "abgebrochen", "fehlgeschlagen", "fehlt", "fehler", "läuft noch"),
+    *("planté", "échec", "échoué", "interrompu", "manquant", "erreur"),
+    *("fallido", "falló", "fallo", "interrumpido", "abortado", "falta"),
+}
+"""Words for a lost run in German, French and Spanish."""
+LOST = DIVERGED | NOT_GIVEN | BROKEN | STOPPED | UNFINISHED | IN_OTHER_LANGUAGES
 """Words in place of the value of a run that is lost for any reason."""
+FINISHED = {
+    *("finished", "finish", "complete", "completed", "done", "success", "successful", "succeeded", "ok", "converged"),
+    *("ended", "stopped early", "early stopped", "true", "0", "1", "fertig", "beendet", "abgeschlossen", "terminé"),
+    *("terminado", "completado"),
+}
+"""Words for a run that is not lost, some of them in German, French and Spanish."""
 LARGEST = 1e300
 """Larger values count as diverged."""
 PAIR = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)|(.+?)\s*\((.+)\)")
@@ -98,6 +111,22 @@ def _first(text: str) -> str:
 def is_lost(text: str) -> bool:
     """Whether a cell says that there is no value, such as "OOM", or a mean of nan."""
     return _first(text) in LOST
+
+
+def says_something(text: str) -> bool:
+    """Whether a cell has more than a sign for nothing, such as "-" or "NA"."""
+    return words(text) not in NOT_GIVEN
+
+
+def given_texts(texts: Iterable[str]) -> list[str]:
+    """The texts of cells that say something."""
+    return [text for text in texts if says_something(text)]
+
+
+def are_states(texts: Iterable[str]) -> bool:
+    """Whether all texts that say something say that a run is lost, such as "crashed"."""
+    given = given_texts(texts)
+    return bool(given) and all(map(is_lost, given))
 
 
 def atoms(text: str) -> list[str]:

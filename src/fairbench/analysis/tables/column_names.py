@@ -61,10 +61,15 @@ COST = re.compile(
 """Costs of a run, and how long it was."""
 IDENTIFIER = re.compile(
     r"(?:.+_)?(?:id|idx|index|uuid|hash|commit|sha|date|datetime\w*|created|updated|started|utc|path|dir|folder|file"
-    r"|filename|plot|url|link|host|hostname|node|machine|device|gpu|user|author|notes?|comments?|remarks?|info|message"
-    r"|tags?|git|website|site)|number|rank|column_\d+|level_\d+|unnamed_\d+"
+    r"|filename|plot|url|link|host|hostname|node|machine|device|gpu|user|author|tags?|git|website|site)|number|rank"
+    r"|column_\d+|level_\d+|unnamed_\d+"
 )
-"""What names a run, tells where and when it ran, or is a remark on it."""
+"""What names a run, or tells where and when it ran."""
+REMARKS = re.compile(
+    r"(?:.+_)?(?:notes?|comments?|remarks?|info|message|anmerkung(?:en)?|bemerkung(?:en)?|kommentare?|hinweise?"
+    r"|notiz(?:en)?|remarques?|commentaires?|observaci(?:ó|o)n(?:es)?|observations?|comentarios?|notas?)"
+)
+"""Remarks on a run, also in German, French and Spanish."""
 COUNT = re.compile(r"(?:n|num|number_of)_.+|.+_count|count_.+")
 """Numbers of things, which are rarely judged."""
 OF_TEST = re.compile(
@@ -97,9 +102,14 @@ def is_varied(column: str) -> bool:
 
 
 def is_incidental(column: str) -> bool:
-    """Whether a column is a cost, or says what identifies a run, so that it may differ between equal runs."""
+    """Whether a column is a cost, a remark, or what identifies a run, so that it may differ between equal runs."""
     name = plain_name(column)
-    return bool(COST.fullmatch(name) or IDENTIFIER.fullmatch(name))
+    return bool(COST.fullmatch(name) or IDENTIFIER.fullmatch(name)) or has_remarks(column)
+
+
+def has_remarks(column: str) -> bool:
+    """Whether a column has remarks on runs, by its name."""
+    return bool(REMARKS.fullmatch(plain_name(column)))
 
 
 def is_setting(column: str) -> bool:

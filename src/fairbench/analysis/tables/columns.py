@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fairbench.analysis.tables.cell_numbers import is_lost, is_number
-from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, has_no_name, is_incidental, plain_name
+from fairbench.analysis.tables.cell_numbers import are_states, is_lost, is_number
+from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, has_no_name, has_remarks, is_incidental, plain_name
 from fairbench.analysis.tables.labels import are_sizes, is_summary, role_of
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
@@ -62,7 +62,8 @@ class Columns:
     def _told_by_texts(self, roles: Roles) -> dict[str, str]:
         """The columns whose texts tell their role, for the roles that no column has yet.
 
-        The texts of a column without a name may tell any role; those of another column only optimizers and arenas.
+        The texts of a column without a name may tell any role; those of another column only optimizers and arenas, and
+        remarks that runs are lost.
 
         Raises:
             UsageError: the texts of several columns tell the same role.
@@ -70,7 +71,7 @@ class Columns:
         used = _columns_with_roles(roles)
         columns_of_roles: Roles = {}
         for column in self.sheet.columns:
-            if column in used or _is_called_incidental(column) or plain_name(column) in RUNS:
+            if column in used or plain_name(column) in RUNS:
                 continue
             role = self._role_of_texts(column)
             if role and role not in roles and role not in self.given:
@@ -89,6 +90,10 @@ class Columns:
         if column == STEP_IN_LIST:
             return "" if self.row_role else "step"
         texts = self.sheet.column(column)
+        if has_remarks(column) and are_states(texts):
+            return "state"
+        if _is_called_incidental(column):
+            return ""
         role = role_of(texts)
         if role == "arena" and len(set(texts)) == 1 and not has_no_name(column):
             return ""  # a remark on all rows

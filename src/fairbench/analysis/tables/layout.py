@@ -79,7 +79,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
     judged = {column for names in roles.values() for column in names}
     explained = {*judged, *wide_columns}
     unexplained = [column for column in columns.without_role if column not in explained]
-    check_runs(sheet, roles, unexplained, columns.row_role)
+    sheet = check_runs(sheet, roles, unexplained, columns.row_role)
     if columns.row_role:
         meanings[columns.row_role] = "the rows"
     left_out = [*roles.get("ignore", ()), *unexplained, *left_out]

@@ -10,6 +10,7 @@ from fairbench.analysis.tables.cell_numbers import (
     is_lost,
     is_number,
     pair_of,
+    says_something,
     seed_of,
     value_of,
     why_no_deviation,
@@ -83,8 +84,8 @@ class Reading:
     def result(self) -> str:
         """The text of the value. For a run with a value that did not finish, its state instead, so that it is lost."""
         text = self.texts["value"]
-        state = self.texts.get("state", "finished")
-        if is_lost(state) and not is_lost(text):
+        state = self.texts.get("state", "")
+        if says_something(state) and is_lost(state) and not is_lost(text):
             return state
         return text
 
@@ -170,6 +171,8 @@ class Reading:
             earlier_text = earlier_cells[column]
             has_role = text in texts_with_roles and earlier_text in texts_with_roles
             is_result = is_metric(column) or (_is_decimal(text) and _is_decimal(earlier_text))
+            if not (text and earlier_text):
+                continue  # a remark on one of the two
             if text != earlier_text and not has_role and (is_setting(column) or not is_result):
                 differing.append(column)
         likely = [column for column in differing if not is_setting(column)]

@@ -4,13 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fairbench.analysis.tables.cell_numbers import is_lost, is_number
+from fairbench.analysis.tables.cell_numbers import given_texts, is_lost, is_number
 from fairbench.analysis.tables.column_names import is_incidental, is_varied
 from fairbench.analysis.tables.columns import Roles, has_numbers
 from fairbench.analysis.tables.labels import are_seeds, are_sizes
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
+from fairbench.analysis.tables.remarks import is_mostly_empty, is_unique, notes_on_remarks
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.common.grouping import grouped
@@ -27,12 +28,15 @@ Texts = tuple[str, ...]
 """The texts of a row in some columns."""
 
 
-def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str) -> None:
+def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str) -> Sheet:
     """Refuse a table whose rows differ in a way that the roles do not explain.
 
     Args:
         columns: the columns that have no role.
         row_role: the role that the user gives to the order of the rows, or empty.
+
+    Returns:
+        The table with notes on the remarks that are left out.
     """
     arm_columns = [*roles.get("optimizer", ()), *roles.get("arena", ()), *roles.get("metric", ())]
     run_columns = [*arm_columns, *roles.get("seed", ())]
@@ -40,7 +44,7 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
     if has_seeds_or_steps or any(role in roles for role in ("std", "sem", "n")):
         _check_repeats(sheet, roles, columns, run_columns)
     if "step" in roles and "seed" not in roles:
-        return  # each arm is one run, in which settings may change from step to step
+        return sheet  # each arm is one run, in which settings may change from step to step
     arms = grouped((_texts_in(row, arm_columns), row) for row in sheet.rows)
     for column in columns:
         if not _varies(sheet, column, arms, run_columns):
@@ -50,6 +54,9 @@ def check_runs(sheet: Sheet, roles: Roles, columns: Sequence[str], row_role: str
             raise _difference_error(sheet, roles, [column], are_repeats=False)
     if not has_seeds_or_steps and not row_role:
         _check_order(sheet, roles, arms)
+    for note in notes_on_remarks(sheet, columns):
+        sheet = sheet.with_note(note)
+    return sheet
 
 
 def _is_unexplained(sheet: Sheet, column: str, texts: Sequence[Sequence[str]], *, has_seeds_or_steps: bool) -> bool:
@@ -107,6 +114,8 @@ def _by_likelihood(sheet: Sheet, columns: Sequence[str]) -> list[str]:
     for column in columns:
         texts = sheet.column(column)
         is_result = is_metric(column) or 2 * len(set(texts)) > len(texts)
+        if is_mostly_empty(sheet, column):
+            continue  # remarks
         if is_varied(column) or column.startswith(LEVEL):
             settings.append(column)
         elif is_incidental(column):
@@ -146,16 +155,20 @@ def _is_crossed(texts: Sequence[Sequence[str]]) -> bool:
 def _are_variants(texts: Sequence[Sequence[str]], *, has_seeds_or_steps: bool) -> bool:
     """Whether the words of a column may tell variants of the arms apart, as those of a schedule do.
 
-    Texts of JSON, and words that no other row of the arm has, name or describe single runs. Without seeds, all words of
-    many rows must differ for that.
+    Texts of JSON, and words that no other row of the arm has, name or describe single runs; empty cells say nothing.
+    Without seeds, all words of many rows must differ for that.
     """
     words = [text for arm_texts in texts for text in arm_texts if text]
     if all(text.startswith(("{", "[")) for text in words):
         return False
     if has_seeds_or_steps:
-        return any(1 < len(set(arm_texts)) < len(arm_texts) for arm_texts in texts)
-    is_repeated = len(set(words)) < len(words)
-    return is_repeated or len(words) <= 2 * len(texts)
+        return any(len(set(arm_texts)) > 1 and _repeats(given_texts(arm_texts)) for arm_texts in texts)
+    return _repeats(words) or len(words) <= 2 * len(texts)
+
+
+def _repeats(texts: Sequence[str]) -> bool:
+    """Whether a text is there twice."""
+    return len(set(texts)) < len(texts)
 
 
 def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are_repeats: bool) -> UsageError:
@@ -166,14 +179,19 @@ def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are
     """
     joined = "+".join(columns)
     ways = []
+    are_remarks = any(is_mostly_empty(sheet, column) for column in columns)
+    are_unique = any(is_unique(sheet, column) for column in columns)
     for role in ("arena", "optimizer"):
         named = roles.get(role, [])
-        if not any(name.startswith(ADDED) for name in named):  # otherwise, the names of columns have the role
+        is_added = any(name.startswith(ADDED) for name in named)  # the names of columns have the role
+        if not is_added and not are_remarks and not (role == "arena" and are_unique):
             ways.append(f'{role}="{"+".join([*named, *columns])}"')
     if "seed" not in roles and not are_repeats and _may_be_seeds(sheet, columns):
         ways.insert(0, f'seed="{joined}"')
     if not are_repeats:
         ways.append(f'ignore="{joined}"')
+    if are_remarks:
+        ways.append(f'state="{columns[0]}" if it says that runs are lost')
     given = ", or ".join(ways)
     return UsageError(f"{sheet.name}: runs of one optimizer differ in {some(columns)}; give --columns {given}")
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from fairbench.analysis.tables.cell_numbers import value_of
+from fairbench.analysis.tables.cell_numbers import FINISHED, given_texts, is_lost, value_of, words
 from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of, is_percentage
 from fairbench.analysis.tables.readings import Reading
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import some
+from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
 
 GAP = 10.0
@@ -103,3 +103,13 @@ def _diverged(reading: Reading, column: str) -> bool:
     except ValueError:
         return False  # a column that is not judged may have any text
     return value is not None and math.isnan(value)
+
+
+def notes_on_states(readings: Sequence[Reading]) -> list[str]:
+    """A note on the runs with a value whose state has another word than those for a run that is lost or finished."""
+    states = [reading.texts.get("state", "") for reading in readings if reading.has_text]
+    unknown = [state for state in given_texts(states) if not is_lost(state) and words(state) not in FINISHED]
+    if not unknown:
+        return []
+    quoted = some([repr(state) for state in dict.fromkeys(unknown)])
+    return [f"{plural(len(unknown), 'run')} with a value and the state {quoted} counted as finished"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairbench.analysis.tables.readers.binary import PICKLE, ZIP, arrow_table, refuse, unpacked
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import UsageError, nearest
 
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF_8_MARK = "\ufeff"
@@ -75,15 +75,24 @@ def opened(source: Any) -> Content:
         try:
             return _decoded(path.name, path.read_bytes())
         except FileNotFoundError:
-            raise UsageError(
-                f"there is no file {os.fspath(source)} in {Path.cwd()}; give a table in CSV or JSON"
-            ) from None
+            advice = nearest_path(path) or "; give a table in CSV or JSON"
+            raise UsageError(f"there is no file {os.fspath(source)} in {Path.cwd()}{advice}") from None
         except (OSError, ValueError) as error:
             raise UsageError(f"{os.fspath(source)} cannot be read: {error}; give a table in CSV or JSON") from None
     if hasattr(source, "read"):
         path = Path(str(getattr(source, "name", "the open file")))
         return _decoded(path.name, source.read())
     return Content("the table", values=source)
+
+
+def nearest_path(path: Path) -> str:
+    """The end of a message on a path that does not exist: a question with the nearest name that does, or empty."""
+    missing = path
+    while missing.parent != missing and not missing.parent.exists():
+        missing = missing.parent
+    if not missing.parent.is_dir():
+        return ""
+    return nearest(missing.name, os.listdir(missing.parent))
 
 
 def _decoded(name: str, content: str | bytes) -> Content:

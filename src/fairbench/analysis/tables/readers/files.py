@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
@@ -20,6 +22,8 @@ TABLES = (
 """The names that programs give the file with the results of a run."""
 SETTINGS = ("hparams.yaml", "args.yaml", "config.yaml", "config.yml", "hparams.json", "params.json", "args.json")
 """The names that programs give the file with the settings of a run, which lies in the same folder."""
+POSSIBLE = (".json", ".parquet", ".feather", ".txt", ".md", ".gz")
+"""The endings of files that may be tables, but often are not, so that they are not read from a folder unasked."""
 SETTING = re.compile(r"""^[\s{,]*["']?([\w.]+)["']?\s*:\s*["']?([^"',}\n#]+?)["']?\s*,?\s*(?:#.*)?$""", re.MULTILINE)
 """A setting in a line of YAML or of JSON."""
 RUN = "run"
@@ -34,13 +38,15 @@ CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 def files_of(source: object) -> list[Path]:
-    """The files of a folder with the results of runs, or those of a list of paths; empty for another source.
+    """The files of a folder with the results of runs, or those of patterns or paths; empty for another source.
 
     Raises:
         UsageError: a folder has files of several names, so that it is not certain which ones have the results.
     """
     if isinstance(source, str | os.PathLike) and source != "-" and Path(source).is_dir():
         return _files_of_folder(Path(source))
+    if isinstance(source, str) and "*" in source and not Path(source).exists():
+        return [Path(path) for path in sorted(glob(source, recursive=True))]  # no shell has read the pattern
     if isinstance(source, list | tuple) and source and all(isinstance(path, str | os.PathLike) for path in source):
         return [file for path in source for file in (files_of(path) or [Path(path)])]
     return []
@@ -64,6 +70,19 @@ def _files_of_folder(folder: Path) -> list[Path]:
         if run not in last or _checkpoint(path) > _checkpoint(last[run]):
             last[run] = path
     return list(last.values())
+
+
+def pattern_of_files(folder: Path) -> str:
+    """A pattern of the files that may be tables in a folder without files that are certainly so; empty without any.
+
+    Most of the possible files lie at its depth, and have its ending.
+    """
+    files = [path for path in folder.rglob("*") if path.suffix in POSSIBLE and path.name not in SETTINGS]
+    if not files:
+        return ""
+    places = Counter((len(path.relative_to(folder).parts), path.suffix) for path in files)
+    (depth, suffix), _ = places.most_common(1)[0]
+    return f"{folder}/{'*/' * (depth - 1)}*{suffix}"
 
 
 def _checkpoint(path: Path) -> float:
