@@ -14,14 +14,19 @@ STEP_IN_LIST = "step in list"
 """The name of the column with the places of the values of a curve in their list."""
 VALUE = "value"
 """The name of the column of values that have no other name than the keys of their levels."""
+OF_SETTINGS = ("config", "cfg", "params", "hparams", "hyperparameters", "args", "settings")
+"""How programs call the mapping of the settings of a run."""
 NAMES_OF_ROLES = {name for names in ROLES.values() for name in names}
 
 
 def is_record(values: Mapping[str, Any]) -> bool:
     """Whether a mapping has the values of a row by the names of columns, rather than by optimizers or arenas.
 
-    One value that is no mapping must have the name of a metric, a statistic, a role or a setting.
+    One value that is no mapping must have the name of a metric, a statistic, a role or a setting, or a mapping must
+    have the name of settings.
     """
+    if any(plain_name(str(key)) in OF_SETTINGS and isinstance(value, Mapping) for key, value in values.items()):
+        return True
     return any(_is_field(str(key)) for key, value in values.items() if not isinstance(value, Mapping))
 
 
