@@ -111,8 +111,8 @@ def verdicts(
         at: the point of curves that is judged: "last", "best", or a step.
         margin: the largest difference that does not matter; None for no test of equivalence, or for a column margin.
         reference_value: a number to compare each mean with, in place of other optimizers.
-        test: the test of two optimizers; empty for the paired test where they have the same seeds or share most of
-            them, and Welch's test otherwise.
+        test: the test of two optimizers, "paired" over the seeds in common or "welch" of all runs; empty for the
+            paired test where they have the same seeds, none where one lacks some, and Welch's test otherwise.
         min_seeds: the fewest seeds of an optimizer for a verdict other than inconclusive, at least 2.
         name: a regular expression whose named groups are columns, such as optimizer and seed: of the paths of several
             files, or of the names of runs in one table; empty for the parts in which paths or names differ.

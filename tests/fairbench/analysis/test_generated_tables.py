@@ -45,9 +45,10 @@ def wrong(c: Comparison, table: Generated, arena: str) -> str:
         return "" if c.verdict == "incomplete" else f"{c.verdict} with a lost run"
     ours = arms[c.optimizer]
     theirs = arms[c.baseline]
+    if c.verdict == "incomplete":
+        return "" if ours.keys() != theirs.keys() else "incomplete with the same seeds"
     if c.test == "paired":
-        shared = [seed for seed in ours if seed in theirs]
-        expected = stats.ttest_rel([ours[seed] for seed in shared], [theirs[seed] for seed in shared])
+        expected = stats.ttest_rel([*ours.values()], [theirs[seed] for seed in ours])
     else:
         expected = stats.ttest_ind([*ours.values()], [*theirs.values()], equal_var=False)
     tolerance = 0.001 if table.are_means else 1e-9

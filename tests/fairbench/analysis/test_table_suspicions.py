@@ -35,6 +35,7 @@ def test_a_curve_that_ends_without_a_finite_value_diverged(at):
 def test_a_run_that_ends_before_the_others_is_named(at):
     verdicts = fb.verdicts(curves(short=7), metric="val_loss", at=at)
     assert verdicts.notes == ["the last steps of the runs differ, from 6 to 19; before 19 ends Lion seed 1"]
+    assert "Lion seed 1 ends at step 6 of 19" in verdicts[0].note
     assert not fb.verdicts(curves(), metric="val_loss", at=at).notes
 
 

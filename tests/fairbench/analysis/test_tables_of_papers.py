@@ -235,7 +235,7 @@ PUBLISHED = [
         "arguments_of_models.csv",
         first=("val_acc", 'cnn/{"channels": [32, 64], "dropout": 0.25}', 'cnn/{"channels": [32, 64]}', 10),
         asked={"columns": {"optimizer": "model"}},
-        refusal='or optimizer="model+model_args"',
+        refusal='optimizer="model+model_args"',
         way_out={"columns": {"optimizer": "model+model_args"}},
     ),
 ]

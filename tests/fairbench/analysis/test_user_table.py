@@ -136,8 +136,8 @@ def test_each_pair_is_judged_by_what_it_has(tmp_path, command, monkeypatch):
     statements = [c.statement for c in judged]
     assert statements == [
         "diverged (AdamW diverged 1/2)",
-        "inconclusive (fewer than 2 seeds, no test)",
-        "incomplete (SGD without a value 1/1)",
+        "incomplete (Lion without seed 2)",
+        "incomplete (SGD without a value 1/1, SGD without seed 1)",
         "identical values (in every seed)",
     ]
     shown = command("verdicts", str(table), "--better", "lower")
@@ -161,11 +161,34 @@ def rows_by_seed(name_of_seed=lambda optimizer, seed: seed):
     return rows
 
 
-def test_unequal_seeds_are_paired_where_two_are_shared():
-    (c,) = fb.verdicts(rows_by_seed())
+def test_a_row_that_is_missing_is_like_a_run_without_a_value():
+    rows = rows_by_seed()
+    verdicts = fb.verdicts(rows)
+    (c,) = verdicts
+    assert (c.verdict, c.note) == ("incomplete", "a without seed 7, 8, b without seed 3")
+    assert "add the run, remove the seed from both, or give --test paired" in verdicts.notes[0]
+    all_rows = [*rows, *({"optimizer": "a", "seed": seed, "loss": ""} for seed in (7, 8))]
+    (c,) = fb.verdicts([*all_rows, {"optimizer": "b", "seed": 3, "loss": ""}])
+    assert (c.verdict, c.note) == ("incomplete", "a without a value 2/6, b without a value 1/6")
+
+
+def test_the_seeds_in_common_are_compared_where_the_paired_test_is_asked_for():
+    verdicts = fb.verdicts(rows_by_seed(), test="paired")
+    (c,) = verdicts
     expected = stats.ttest_rel([1.5, 1.53, 1.51], [1.6, 1.61, 1.65])
     assert c.p == pytest.approx(expected.pvalue)
     assert (c.verdict, c.seeds, c.note) == ("better", 3, "3 seeds in common, of 4 and 5")
+    assert (c.n_optimizer, c.n_baseline) == (3, 3)  # as the means are of
+    assert c.mean_baseline == pytest.approx(stats.tmean([1.6, 1.61, 1.65]))
+    assert not verdicts.notes
+    (c,) = fb.verdicts(rows_by_seed(), test="welch")
+    assert (c.test, c.n_optimizer, c.n_baseline) == ("welch", 4, 5)
+
+
+def test_some_seeds_of_the_other_arm_are_a_lack_and_no_other_design():
+    few = [row for row in rows_by_seed() if row["optimizer"] == "b" or row["seed"] == 1]
+    (c,) = fb.verdicts(few)
+    assert (c.verdict, c.note) == ("incomplete", "a without seed 0, 2, 7, 8")
 
 
 def test_other_seeds_are_judged_by_welchs_test():

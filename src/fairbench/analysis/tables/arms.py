@@ -17,10 +17,13 @@ class Arm:
     Attributes:
         values: the value of each run by its seed. NaN: the run diverged. None: it has no value for another reason.
         given: the summary that a table has in place of runs; None for an arm with runs.
+        early: where each run ended that ended before others, by its seed, such as "1400 of 2000"; a table without
+            seeds has an empty one.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     given: Summary | None = None
+    early: dict[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -90,6 +93,8 @@ def arms_of(readings: Sequence[Reading], notes: list[str]) -> dict[str, Arm]:
             arm.given = reading.summary()
         else:
             arm.values[seed] = reading.value()
+        if reading.early:
+            arm.early[reading.seed if reading.entry.seed is not None else ""] = reading.early
     _check_percent_signs(readings)
     return arms
 

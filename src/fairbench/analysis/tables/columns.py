@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairbench.analysis.tables.cell_numbers import are_states, is_lost, is_number
-from fairbench.analysis.tables.column_names import ROLES, RUNS, VALUES, has_no_name, has_remarks, is_incidental, plain_name
+from fairbench.analysis.tables.column_names import (
+    ROLES,
+    RUNS,
+    VALUES,
+    has_no_name,
+    has_remarks,
+    is_incidental,
+    plain_name,
+)
 from fairbench.analysis.tables.labels import are_sizes, is_summary, role_of
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST

@@ -7,10 +7,15 @@ from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.statistics.significance import Summary
 from fairbench.analysis.tables.arms import Arm
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import plural
+from fairbench.common.formatting import plural, some
 
 FEWEST_SHARED = 3
-"""The smallest number of seeds in common for the paired test of arms that have more seeds."""
+"""The smallest number of seeds in common from which two arms are meant to have the same seeds."""
+LACKING = (
+    "a seed that one of two optimizers lacks makes their comparison incomplete, as a run without a value does: add the "
+    "run, remove the seed from both, or give --test paired for the seeds in common, or --test welch for all runs"
+)
+"""What the user must know of arms that are meant to have the same seeds, and do not."""
 SMALL = 5
 """The number of runs from which Welch's test bears unequal numbers and spreads."""
 UNEQUAL = 2.5
@@ -20,9 +25,9 @@ UNEQUAL = 2.5
 def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> Comparison:
     """Compare two arms by the seeds that both have, or else by Welch's test of their summaries.
 
-    Seeds are paired if the arms have the same ones. Otherwise three seeds and half of the larger arm must be shared,
-    since a test of few pairs finds less than Welch's test of all runs. If a run of either arm is lost, only the counts,
-    the verdict and the note are set.
+    Seeds are paired if the arms have the same ones. If they lack some, the comparison is incomplete, unless the user
+    asks for a test. Arms with other seeds are compared by Welch's test. If a run of either arm is lost or lacking, only
+    the counts, the verdict and the note are set.
 
     Args:
         test: the test that the user asks for, "paired" or "welch"; empty for this choice.
@@ -31,34 +36,81 @@ def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> C
         UsageError: the paired test is asked for, but fewer than two seeds are shared.
     """
     comparison = _with_counts(comparison, ours, theirs)
+    if not test and lack_seeds(ours, theirs):
+        comparison = _lacking(comparison, ours, theirs)
     if comparison.note:  # a run is lost
         return comparison
-    have_values = ours.given is None and theirs.given is None  # of each run, rather than summaries
-    shared: list[str] = []
-    if have_values:
-        shared = [seed for seed in ours.values if seed in theirs.values]
+    shared = _shared(ours, theirs)
     have_the_same = bool(shared) and ours.values.keys() == theirs.values.keys()
     if test == "paired" and len(shared) < 2:
         raise UsageError(
             f"--test paired: {comparison.optimizer} and {comparison.baseline} have fewer than two seeds in common in "
             f"{comparison.arena}; leave it out for Welch's test"
         )
-    larger = max(ours.size, theirs.size)
-    is_paired = have_the_same or (len(shared) >= FEWEST_SHARED and 2 * len(shared) >= larger)
-    if test == "paired" or (is_paired and test != "welch"):
-        note = ""
-        if not have_the_same:
-            note = f"{len(shared)} seeds in common, of {ours.size} and {theirs.size}"
-        paired = replace(comparison, note=note, seeds=len(shared))
-        return of_values(paired, ours.values_of(shared), theirs.values_of(shared))
     notes = []
-    if have_values and ours.size > 1 and theirs.size > 1 and not have_the_same:
-        count = plural(len(shared), "seed") if shared else "no seed"
-        notes.append(f"Welch's test, {count} in common")
+    if test == "paired" or (have_the_same and test != "welch"):
+        if not have_the_same:
+            notes.append(f"{len(shared)} seeds in common, of {ours.size} and {theirs.size}")
+        notes += _early(comparison.optimizer, ours) + _early(comparison.baseline, theirs)
+        count = len(shared)
+        paired = replace(comparison, note="; ".join(notes), seeds=count, n_optimizer=count, n_baseline=count)
+        return of_values(paired, ours.values_of(shared), theirs.values_of(shared))
+    if _have_values(ours, theirs) and ours.size > 1 and theirs.size > 1 and not have_the_same:
+        number = plural(len(shared), "seed") if shared else "no seed"
+        notes.append(f"Welch's test, {number} in common")
     warning = _warning(ours.summary(), theirs.summary())
     if warning:
         notes.append(warning)
+    notes += _early(comparison.optimizer, ours) + _early(comparison.baseline, theirs)
     return summarized(replace(comparison, note="; ".join(notes)), ours.summary(), theirs.summary())
+
+
+def _have_values(ours: Arm, theirs: Arm) -> bool:
+    """Whether both arms have the values of their runs, rather than a summary."""
+    return ours.given is None and theirs.given is None
+
+
+def _shared(ours: Arm, theirs: Arm) -> list[str]:
+    """The seeds that both arms have."""
+    if not _have_values(ours, theirs):
+        return []
+    return [seed for seed in ours.values if seed in theirs.values]
+
+
+def lack_seeds(ours: Arm, theirs: Arm) -> bool:
+    """Whether two arms are meant to have the same seeds, and do not.
+
+    They are if one arm has no other seeds than the other arm, or if they share three seeds and half of the larger arm.
+    """
+    shared = _shared(ours, theirs)
+    if not shared or ours.values.keys() == theirs.values.keys():
+        return False
+    larger = max(ours.size, theirs.size)
+    smaller = min(ours.size, theirs.size)
+    return len(shared) == smaller or (len(shared) >= FEWEST_SHARED and 2 * len(shared) >= larger)
+
+
+def _lacking(comparison: Comparison, ours: Arm, theirs: Arm) -> Comparison:
+    """The comparison of two arms that lack seeds, with a note that names them."""
+    notes = [comparison.note] if comparison.note else []
+    for name, arm, other in ((comparison.optimizer, ours, theirs), (comparison.baseline, theirs, ours)):
+        seeds = [seed for seed in other.values if seed not in arm.values]
+        if seeds:
+            notes.append(f"{name} without seed {some(seeds)}")
+    verdict = comparison.verdict
+    if verdict == "inconclusive":
+        verdict = "incomplete"
+    return replace(comparison, verdict=verdict, note=", ".join(notes))
+
+
+def _early(name: str, arm: Arm) -> list[str]:
+    """The runs of an arm that end before others, in words."""
+    if not arm.early:
+        return []
+    if len(arm.early) > 1:
+        return [f"{len(arm.early)} of {arm.size} runs of {name} end early"]
+    ((seed, end),) = arm.early.items()
+    return [f"{name} seed {seed} ends at step {end}" if seed else f"{name} ends at step {end}"]
 
 
 def _warning(ours: Summary, theirs: Summary) -> str:
@@ -87,6 +139,7 @@ def against_number(comparison: Comparison, arm: Arm, number: float) -> Compariso
         return comparison
     summary = arm.summary()
     number_as_summary = Summary(n=summary.n, mean=number, std=0.0)
+    comparison = replace(comparison, note="; ".join(_early(comparison.optimizer, arm)))
     tested = summarized(comparison, summary, number_as_summary)
     # summarized() calls the test "welch" and fills in a spread, but a number has no spread
     return replace(tested, test=comparison.test, hedges_g=None, std_baseline=None)

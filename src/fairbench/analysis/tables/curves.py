@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fairbench.analysis.tables.readers.nested import STEP_IN_LIST
 from fairbench.analysis.tables.readings import Reading
@@ -41,7 +42,9 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
                 ways += "; or --columns seed=rows, if the values of a list are runs"
             raise UsageError(f"{first.location}: begins a curve over steps; give {ways}")
         return readings
+    early: dict[Run, str] = {}
     if at in ("last", "best"):
+        early = _early(curves)
         place = ""
         if "arena" in first.texts:
             place = f" in {first.entry.arena}"
@@ -53,12 +56,19 @@ def one_of_each_run(readings: Sequence[Reading], at: str, direction: str, notes:
         if point is None:
             # the run ended before the step, or has no value at all
             point = last_reading[run].without_value()
-        points.append(point)
+        points.append(replace(point, early=early.get(run, "")))
     if not any(point.has_text for point in points):
         raise UsageError(
             f"{first.location}: no run has a value at step {at}; --at takes last, best or one of the steps"
         )
     return points
+
+
+def _early(curves: Mapping[Run, Curve]) -> dict[Run, str]:
+    """Where each run ends that ends before others, such as "1400 of 2000"."""
+    last_steps = {run: _last_step(curve) for run, curve in curves.items()}
+    last = max(last_steps.values())
+    return {run: f"{step:g} of {last:g}" for run, step in last_steps.items() if step < last}
 
 
 def _note_on_last_steps(curves: Mapping[Run, Curve], place: str) -> list[str]:

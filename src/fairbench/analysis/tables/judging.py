@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.tables.across import mean_ranks, over_arenas
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
 from fairbench.analysis.tables.columns import Columns, without_ranges
-from fairbench.analysis.tables.comparing import against_number, between_arms
+from fairbench.analysis.tables.comparing import LACKING, against_number, between_arms, lack_seeds
 from fairbench.analysis.tables.entries import Entries, entries_of
 from fairbench.analysis.tables.how_read import how_read
 from fairbench.analysis.tables.layout import long_table
@@ -41,8 +41,8 @@ class Judged:
 def table_verdicts(source: Any, asked: Question) -> Judged:
     """Judge the results of a table: pairs of optimizers, or means against a number, in every arena.
 
-    Two optimizers are compared by the paired test, if they have the same seeds or share most of them. Otherwise they
-    are compared by Welch's test of all seeds. Means are compared by Welch's test, and with a number by the t-test of
+    Two optimizers with the same seeds are compared by the paired test, those with other seeds by Welch's test, and those
+    of which one lacks seeds only by a test that is asked for. Means are compared by Welch's test, and with a number by the t-test of
     one sample.
 
     Raises:
@@ -68,6 +68,8 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     else:
         for arena in arenas:
             comparisons += _of_pairs(arena, entries.metric, pairs, asked.test)
+            if not asked.test and _lacks_seeds(arena, pairs):
+                notes.append(LACKING)
         across = over_arenas(arenas, pairs, entries.metric)
     if not comparisons:
         optimizer = asked.optimizer or entries.optimizers[0]
@@ -132,6 +134,12 @@ def _of_pairs(arena: ArenaTable, metric: str, pairs: Sequence[Pair], test: str) 
             comparison = _untested(arena, metric, optimizer, baseline)
             comparisons.append(between_arms(comparison, arena.arms[optimizer], arena.arms[baseline], test))
     return comparisons
+
+
+def _lacks_seeds(arena: ArenaTable, pairs: Sequence[Pair]) -> bool:
+    """Whether an optimizer of a pair lacks a seed in an arena."""
+    arms = [(arena.arms[ours], arena.arms[theirs]) for ours, theirs in pairs if {ours, theirs} <= arena.arms.keys()]
+    return any(lack_seeds(ours, theirs) for ours, theirs in arms)
 
 
 def _untested(arena: ArenaTable, metric: str, optimizer: str, baseline: str) -> Comparison:

@@ -29,10 +29,16 @@ STATISTICS = ("mean", "std", "sem")
 
 @dataclass(frozen=True)
 class Reading:
-    """An entry whose texts are read as numbers. The decimal sign is "." or ","."""
+    """An entry whose texts are read as numbers.
+
+    Attributes:
+        sign: the decimal sign, "." or ",".
+        early: where the curve of its run ends, if others go on, such as "1400 of 2000"; otherwise empty.
+    """
 
     entry: Entry
     sign: str
+    early: str = ""
 
     @property
     def texts(self) -> Mapping[str, str]:
