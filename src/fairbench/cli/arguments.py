@@ -12,6 +12,8 @@ from fairbench.common.errors import UsageError, nearest
 from fairbench.common.installation import version
 from fairbench.common.terminal import say
 
+DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors look like all others of the command, and suggest the nearest option."""
@@ -76,7 +78,10 @@ def _number(kind: type, noun: str) -> Callable[[str], Any]:
         try:
             return kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}") from None
+            point = ""
+            if kind is float and DECIMAL_COMMA.fullmatch(text):
+                point = f"; write {text.replace(',', '.')} with a decimal point"
+            raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}{point}") from None
 
     return read
 

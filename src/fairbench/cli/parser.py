@@ -208,7 +208,7 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--metric", default="", metavar="NAME", help="which metric of a table is judged")
     add("--at", default="", metavar="last|best|STEP", help="which point of the curves of a table is judged")
     add("--margin", type=number, metavar="X", help="the largest difference of a table that does not matter")
-    test_help = "the test of two optimizers, over the seeds in common or of all runs (default: paired if the seeds are the same)"
+    test_help = "of the seeds in common, or of all runs (default: paired if two optimizers have the same seeds)"
     add("--test", default="", choices=("paired", "welch"), help=test_help)
     min_seeds_help = "with fewer seeds the verdict is inconclusive (default: 3)"
     add("--min-seeds", type=whole, default=3, metavar="N", help=min_seeds_help)

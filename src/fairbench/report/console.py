@@ -1,5 +1,6 @@
 """Plans and verdicts for a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,19 @@ from fairbench.analysis.forecast import Forecast, expected_seeds
 from fairbench.analysis.published.publication import PublishedComparison
 from fairbench.common.column_formatting import column_of_intervals
 from fairbench.common.console import text_table, unwrapped
-from fairbench.common.formatting import NONE, confidence_level, duration, number, p_value, percent, plain, plural
+from fairbench.common.formatting import (
+    NONE,
+    confidence_level,
+    duration,
+    exact,
+    number,
+    p_value,
+    percent,
+    plain,
+    plural,
+    some,
+)
+from fairbench.common.grouping import grouped
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -45,7 +58,8 @@ def verdicts_view(
         parts.insert(0, read_as)
     if across:
         parts.append(_comparisons_table(across))
-    parts += [f"{note}." for note in notes]
+    parts += [note if note.endswith("?") else f"{note}." for note in notes]
+    parts += _margins(comparisons)
     return Group(*parts, _verdicts_summary(comparisons, across, alpha))
 
 
@@ -68,8 +82,6 @@ def _comparisons_table(comparisons: Sequence[Comparison]) -> RenderableType:
 def _verdicts_summary(comparisons: Sequence[Comparison], across: Sequence[Comparison], alpha: float) -> str:
     """A sentence with the number of wins, and the tests that were computed."""
     rows = [*comparisons, *across]
-    wins = sum(comparison.is_win for comparison in rows)
-    optimizers = " or ".join(dict.fromkeys(comparison.optimizer for comparison in rows))
     names = [TEST_NAMES[comparison.test] for comparison in comparisons if comparison.p is not None]
     if any(comparison.p is not None for comparison in across):
         names.append(TEST_OVER_ARENAS)
@@ -78,8 +90,41 @@ def _verdicts_summary(comparisons: Sequence[Comparison], across: Sequence[Compar
         tests = f"{' or '.join(dict.fromkeys(names))}, Holm's correction"
     end = "."
     if any(comparison.margin is None for comparison in rows):
-        end = "; nothing can be equivalent without --margin."
-    return f"{optimizers} is better in {wins} of {plural(len(rows), 'comparison')} at {alpha:g}: {tests}{end}"
+        end = "; without --margin nothing can be equivalent, and the seeds needed are unknown."
+    return f"{_wins(rows)} at {alpha:g}: {tests}{end}"
+
+
+def _wins(comparisons: Sequence[Comparison]) -> str:
+    """The number of wins, and who has them where there are several optimizers."""
+    wins = Counter(comparison.optimizer for comparison in comparisons if comparison.is_win)
+    optimizers = list(dict.fromkeys(comparison.optimizer for comparison in comparisons))
+    count = f"{wins.total()} of {plural(len(comparisons), 'comparison')}"
+    if len(optimizers) == 1:
+        return f"{optimizers[0]} is better in {count}"
+    if not wins:
+        return f"{count} better"
+    winners = [f"{optimizer} in {wins[optimizer]}" for optimizer in optimizers if optimizer in wins]
+    return f"{count} better ({some(winners)})"
+
+
+def _margins(comparisons: Sequence[Comparison]) -> list[str]:
+    """The margins, and the seeds with which the undecided comparisons would detect them; empty without a margin."""
+    arenas_of = grouped((exact(row.margin), row.arena) for row in comparisons if row.margin is not None)
+    if not arenas_of:
+        return []
+    texts = []
+    for margin, arenas in arenas_of.items():
+        place = f" in {some(list(dict.fromkeys(arenas)))}" if len(arenas_of) > 1 else ""
+        texts.append(f"{margin}{place}")
+    undecided = [row for row in comparisons if row.verdict == "inconclusive"]
+    needed = [row.seeds_needed for row in undecided if row.seeds_needed is not None]
+    end = ""
+    if needed:
+        span = str(max(needed))
+        if min(needed) < max(needed):
+            span = f"{min(needed)} to {max(needed)}"
+        end = f"; where inconclusive, {span} seeds would detect such a difference with 80% power"
+    return [f"Margin: {', '.join(texts)}{end}."]
 
 
 def publication_view(judged: Sequence[PublishedComparison], alpha: float) -> Group:

@@ -45,6 +45,13 @@ class Arm:
         """The number of runs with a value."""
         return self.size - self.diverged - self.without_value
 
+    @property
+    def finite_values(self) -> list[float]:
+        """The values of the runs that are not lost, or the mean of a summary."""
+        if self.given is not None:
+            return [self.given.mean]
+        return [value for value in self.values.values() if value is not None and not math.isnan(value)]
+
     def values_of(self, seeds: Sequence[str]) -> list[float]:
         """The values of some seeds, each of which must have a value."""
         values = []

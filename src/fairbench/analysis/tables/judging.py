@@ -14,6 +14,7 @@ from fairbench.analysis.tables.comparing import LACKING, against_number, between
 from fairbench.analysis.tables.entries import Entries, entries_of
 from fairbench.analysis.tables.how_read import how_read
 from fairbench.analysis.tables.layout import long_table
+from fairbench.analysis.tables.margins import notes_on_margins
 from fairbench.analysis.tables.pairs import Pair, pairs_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readers import read_table
@@ -41,9 +42,9 @@ class Judged:
 def table_verdicts(source: Any, asked: Question) -> Judged:
     """Judge the results of a table: pairs of optimizers, or means against a number, in every arena.
 
-    Two optimizers with the same seeds are compared by the paired test, those with other seeds by Welch's test, and those
-    of which one lacks seeds only by a test that is asked for. Means are compared by Welch's test, and with a number by the t-test of
-    one sample.
+    Two optimizers with the same seeds are compared by the paired test, those with other seeds by Welch's test, and
+    those of which one lacks seeds only by a test that is asked for. Means are compared by Welch's test, and with a
+    number by the t-test of one sample.
 
     Raises:
         UsageError: the table cannot be read, may mean two things, or has a wrong or repeated value.
@@ -75,6 +76,7 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
         optimizer = asked.optimizer or entries.optimizers[0]
         ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
+    notes += notes_on_margins(arenas)
     if across:
         notes += _notes_on_arenas(arenas, across)
     return Judged(

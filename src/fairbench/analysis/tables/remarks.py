@@ -33,8 +33,9 @@ def notes_on_remarks(sheet: Sheet, columns: Sequence[str]) -> list[str]:
         texts = given_texts(sheet.column(column))
         if texts and is_mostly_empty(sheet, column):
             quoted = some([repr(text) for text in dict.fromkeys(texts)])
+            number = f"{len(texts)} of {plural(len(sheet.rows), 'row')}"
             notes.append(
-                f"{column} has a remark in {len(texts)} of {plural(len(sheet.rows), 'row')} ({quoted}) and is left out; "
+                f"{column} has a remark in {number} ({quoted}) and is left out; "
                 f'give --columns state="{column}" if it says that runs are lost'
             )
     return notes

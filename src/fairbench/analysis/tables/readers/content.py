@@ -92,7 +92,7 @@ def nearest_path(path: Path) -> str:
         missing = missing.parent
     if not missing.parent.is_dir():
         return ""
-    return nearest(missing.name, os.listdir(missing.parent))
+    return nearest(missing.name, [path.name for path in missing.parent.iterdir()])
 
 
 def _decoded(name: str, content: str | bytes) -> Content:

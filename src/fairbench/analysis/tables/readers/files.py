@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from glob import glob
 from pathlib import Path
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
@@ -46,10 +45,16 @@ def files_of(source: object) -> list[Path]:
     if isinstance(source, str | os.PathLike) and source != "-" and Path(source).is_dir():
         return _files_of_folder(Path(source))
     if isinstance(source, str) and "*" in source and not Path(source).exists():
-        return [Path(path) for path in sorted(glob(source, recursive=True))]  # no shell has read the pattern
+        return _files_of_pattern(Path(source))
     if isinstance(source, list | tuple) and source and all(isinstance(path, str | os.PathLike) for path in source):
         return [file for path in source for file in (files_of(path) or [Path(path)])]
     return []
+
+
+def _files_of_pattern(pattern: Path) -> list[Path]:
+    """The files that a pattern matches, which no shell has read."""
+    root = Path(pattern.anchor)
+    return sorted(root.glob(pattern.relative_to(root).as_posix()))
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
