@@ -1,10 +1,11 @@
 """Monitoring of the chaos detector, tensor by tensor; nothing is read from the device before a result is requested."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from psilogic.monitor_record import Record, Seen
@@ -32,7 +33,8 @@ class Monitor:
 
     def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
         self._optimizer = optimizer
-        self._names = {id(param): name for name, param in names}
+        self._names = _names_by_parameter(names)
+        self._check_names()
         self._record = Record()
         optimizer.observers.append(self._record.observe)
         self._hook = optimizer.register_step_pre_hook(self._record.count)
@@ -68,8 +70,9 @@ class Monitor:
         """The sums over all tensors and steps. This waits for the device.
 
         Returns:
-            tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1; active_share: fraction
-            that cancelled something; cancellation: sum of w c; weight_decay: sum of lr weight_decay.
+            tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1, also during the warm-up,
+            when nothing is cancelled; active_share: fraction with w c > 0; cancellation: sum of w c; weight_decay: sum of
+            lr weight_decay. A w c below the rounding of a weight changes nothing.
         """
         sums = torch.zeros(5, dtype=torch.float64)
         for seen in self._record.seen.values():
@@ -101,6 +104,7 @@ class Monitor:
     def spikes(self) -> list[Spike]:
         """The spikes (s = 1 after the warm-up) in the last 1,000 steps, oldest first.
 
+        The averages start at zero, so after a warm-up of fewer than 68 steps the first ones are that start.
         Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals` count them.
         """
         names = self._all_names()
@@ -135,6 +139,16 @@ class Monitor:
             state: its `state_dict`; the optimizers have the same parameters in the same order.
         """
         self._record.load_state_dict(state, self._params())
+
+    def _check_names(self) -> None:
+        """Warn if names were given, and all of them are those of other parameters."""
+        known = {id(param) for param in self._params()}
+        if self._names and known.isdisjoint(self._names):
+            warnings.warn(
+                f"none of the {len(self._names)} names given to psilogic.monitor is that of a parameter of this optimizer, "
+                "so its tensors are named by group and place; give model.named_parameters() of the model that it trains",
+                stacklevel=4,
+            )
 
     def _params(self) -> list[Tensor]:
         return [param for group in self._optimizer.param_groups for param in group["params"]]
@@ -200,6 +214,20 @@ class Monitor:
         return names
 
 
+def _names_by_parameter(names: Iterable[tuple[str, Tensor]]) -> dict[int, str]:
+    """The name of each parameter, by its identity."""
+    wanted = "pairs of a name and a parameter, such as model.named_parameters()"
+    if isinstance(names, nn.Module):
+        raise TypeError(f"monitor needs {wanted}; got the {type(names).__name__} itself")
+    named = {}
+    for pair in names:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise TypeError(f"monitor needs {wanted}; got an item of type {type(pair).__name__}")
+        name, param = pair
+        named[id(param)] = name
+    return named
+
+
 def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
     """Monitor an optimizer's chaos detector from now on.
 
@@ -216,7 +244,7 @@ def monitor(optimizer: Optimizer, names: Iterable[tuple[str, Tensor]] = ()) -> M
         `write(writer, step)` for TensorBoard.
 
     Raises:
-        TypeError: the optimizer is not a PsiLogic.
+        TypeError: the optimizer is not a PsiLogic, or the names are not pairs of a name and a parameter.
 
     Example:
         >>> model = torch.nn.Linear(3, 1)

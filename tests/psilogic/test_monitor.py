@@ -202,3 +202,27 @@ def test_tensorboard(tmp_path: Path) -> None:
 def test_only_a_psilogic_can_be_watched():
     with pytest.raises(TypeError, match="monitor needs a PsiLogic, got SGD"):
         monitor(torch.optim.SGD([nn.Parameter(torch.ones(1))]))
+
+
+@pytest.mark.parametrize(
+    ("names", "got"),
+    [
+        (lambda model: model, "got the Linear itself"),
+        (lambda model: model.parameters(), "got an item of type Parameter"),
+        (lambda model: ["weight", "bias"], "got an item of type str"),
+    ],
+    ids=["model", "parameters", "texts"],
+)
+def test_names_that_are_no_pairs_are_refused(names, got):
+    model = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match=rf"pairs of a name and a parameter, such as model.named_parameters\(\); {got}"):
+        monitor(PsiLogic(model.parameters()), names(model))
+
+
+def test_names_of_another_model_are_said():
+    model = nn.Linear(2, 2)
+    optimizer = PsiLogic(model.parameters())
+    with pytest.warns(UserWarning, match="none of the 2 names given to psilogic.monitor is that of a parameter") as said:
+        monitor(optimizer, nn.Linear(2, 2).named_parameters())
+    assert said[0].filename == __file__
+    monitor(optimizer, [*model.named_parameters(), *nn.Linear(1, 1).named_parameters()])
