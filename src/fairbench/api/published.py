@@ -59,6 +59,18 @@ class Verdicts(Table[Comparison]):
             "across": [asdict(row) for row in self.across],
         }
 
+    def to_latex(self) -> str:
+        r"""The comparisons as a table for `\input` in LaTeX, and those over all arenas as a second one.
+
+        >>> fb.verdicts("results/mine").to_latex().count("toprule")
+        1
+        """
+        from fairbench.report.render.latex import to_latex
+        from fairbench.report.sections.results import table_of_comparisons  # slow to import
+
+        families = [self.rows, self.across] if self.across else [self.rows]
+        return "\n".join(to_latex(table_of_comparisons(family, self.alpha)) for family in families)
+
     def unmet(self, requirement: str) -> str:
         """A sentence on the comparisons for which a requirement does not hold; empty if it holds for each of them.
 

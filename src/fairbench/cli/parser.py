@@ -214,6 +214,8 @@ def _add_verdicts(commands: Commands[Parser]) -> None:
     add("--min-seeds", type=whole, default=3, metavar="N", help=min_seeds_help)
     add("--reference-value", type=number, metavar="X", help="compare each mean of a table with this number")
     add("--alpha", type=number, default=0.05, metavar="X", help="family-wise error rate (default: 0.05)")
+    output = "also write verdicts.csv, and verdicts.tex for LaTeX, into this directory"
+    add("-o", "--output-dir", type=Path, metavar="DIR", help=output)
     add_require(command)
 
 

@@ -32,9 +32,9 @@ def report(options: argparse.Namespace) -> fb.Page:
 
 
 def verdicts(options: argparse.Namespace) -> Verdicts:
-    """Judge a table, or a publication."""
+    """Judge a table, or a publication; write the verdicts too, if the user says where."""
     sources = options.results or ["paper"]
-    return fb.verdicts(
+    judged = fb.verdicts(
         sources if len(sources) > 1 else sources[0],
         optimizer=options.optimizer,
         better=options.better,
@@ -49,6 +49,12 @@ def verdicts(options: argparse.Namespace) -> Verdicts:
         min_seeds=options.min_seeds,
         name=options.name,
     )
+    if options.output_dir:
+        from fairbench.common.files import write_atomically
+
+        write_atomically(options.output_dir / "verdicts.csv", judged.to_csv())
+        write_atomically(options.output_dir / "verdicts.tex", judged.to_latex())
+    return judged
 
 
 def catalog(options: argparse.Namespace) -> Catalog:

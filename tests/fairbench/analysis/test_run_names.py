@@ -112,7 +112,7 @@ def test_a_run_without_any_value_is_not_lost_sight_of():
     assert (lost.pair, lost.note) == (("svhn", "Lion", "AdamW"), "Lion without a value 1/3")
 
 
-def test_a_data_set_in_names_is_an_arena_beside_a_column_of_optimizers():
+def test_a_data_set_in_names_is_an_arena_next_to_a_column_of_optimizers():
     lines = ["Name,optimizer,val_loss"]
     for optimizer, data_set, seed in RUNS:
         lines.append(f"{optimizer}-{data_set}-{seed},{optimizer},{final_loss(optimizer, data_set, seed)}")

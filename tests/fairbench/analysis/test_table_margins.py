@@ -1,4 +1,4 @@
-"""The margin of a table is printed with the seeds that detect it, and one that cannot be meant has a note."""
+"""What is printed and written of a table: its margin with the seeds that detect it, who is better, and LaTeX."""
 
 import pytest
 
@@ -69,3 +69,22 @@ def test_other_margins_have_no_note(table):
 def test_a_decimal_comma_of_an_option_is_pointed_out(table, command):
     text = command("verdicts", str(table), "--margin", "0,5", code=2)
     assert "--margin: must be a number, got '0,5'; write 0.5 with a decimal point" in text
+
+
+def test_the_verdicts_are_written_for_latex_by_the_writer_of_reports(table, command, tmp_path):
+    folder = tmp_path / "paper"
+    shown(command, table, "--margin", "0.01", "-o", str(folder))
+    verdicts = fb.verdicts(table, baselines="AdamW", margin=0.01)
+    source = (folder / "verdicts.tex").read_text()
+    assert source == verdicts.to_latex()
+    rows = [line for line in source.splitlines() if line.startswith(("cifar10 &", "svhn &"))]
+    assert [row.count(r"\textbf{better}") for row in rows] == [c.verdict == "better" for c in verdicts]
+    assert r"alpha 0.05, margin 0.01." in source
+    assert "Holm TOST $p$" in source
+    assert (folder / "verdicts.csv").read_text() == "".join(verdicts.to_csv())
+
+
+def test_means_over_data_sets_are_a_second_table_in_latex(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("optimizer,mnist,cifar10,svhn\nA,90.1,82.0,71\nB,90.4,82.6,71.5\n")
+    assert fb.verdicts(file, better="higher").to_latex().count(r"\begin{longtable}") == 2

@@ -11,7 +11,7 @@ from fairbench.common.formatting import plural, some
 
 FEWEST_SHARED = 3
 """The smallest number of seeds in common from which two arms are meant to have the same seeds."""
-LACKING = (
+MISSING_SEEDS = (
     "a seed that one of two optimizers lacks makes their comparison incomplete, as a run without a value does: add the "
     "run, remove the seed from both, or give --test paired for the seeds in common, or --test welch for all runs"
 )
@@ -26,7 +26,7 @@ def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> C
     """Compare two arms by the seeds that both have, or else by Welch's test of their summaries.
 
     Seeds are paired if the arms have the same ones. If they lack some, the comparison is incomplete, unless the user
-    asks for a test. Arms with other seeds are compared by Welch's test. If a run of either arm is lost or lacking, only
+    asks for a test. Arms with other seeds are compared by Welch's test. If a run of either arm is lost or missing, only
     the counts, the verdict and the note are set.
 
     Args:

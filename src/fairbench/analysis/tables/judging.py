@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.tables.across import mean_ranks, over_arenas
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
 from fairbench.analysis.tables.columns import Columns, without_ranges
-from fairbench.analysis.tables.comparing import LACKING, against_number, between_arms, lack_seeds
+from fairbench.analysis.tables.comparing import MISSING_SEEDS, against_number, between_arms, lack_seeds
 from fairbench.analysis.tables.entries import Entries, entries_of
 from fairbench.analysis.tables.how_read import how_read
 from fairbench.analysis.tables.layout import long_table
@@ -70,7 +70,7 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
         for arena in arenas:
             comparisons += _of_pairs(arena, entries.metric, pairs, asked.test)
             if not asked.test and _lacks_seeds(arena, pairs):
-                notes.append(LACKING)
+                notes.append(MISSING_SEEDS)
         across = over_arenas(arenas, pairs, entries.metric)
     if not comparisons:
         optimizer = asked.optimizer or entries.optimizers[0]

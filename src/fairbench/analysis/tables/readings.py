@@ -33,7 +33,7 @@ class Reading:
 
     Attributes:
         sign: the decimal sign, "." or ",".
-        early: where the curve of its run ends, if others go on, such as "1400 of 2000"; otherwise empty.
+        early: where the curve of its run ends, if others are longer, such as "1400 of 2000"; otherwise empty.
     """
 
     entry: Entry

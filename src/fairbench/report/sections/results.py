@@ -22,6 +22,7 @@ from fairbench.report.sections.ranks import LEADERBOARD_TABLE, RANKING_TABLE
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.report.sections.verdicts import TEST_NAMES
 from fairbench.report.view import (
+    TableView,
     TextColumn,
     aligned,
     differences,
@@ -30,14 +31,37 @@ from fairbench.report.view import (
     means,
     numbers,
     page_only,
+    table_view,
     words,
 )
 
 
-def _pair_columns(analyses: Analyses) -> list[TextColumn]:
+def table_of_comparisons(comparisons: Sequence[Comparison], alpha: float) -> TableView:
+    """The table of the comparisons of a user's table. `alpha` is their family-wise error rate."""
+    columns = _pair_columns(comparisons)
+    columns += [TextColumn("Verdict", verdict_text), _gain_column(), numbers("Holm p", "p_holm", form=p_value)]
+    margins = list(dict.fromkeys(exact(row.margin) for row in comparisons if row.margin is not None))
+    margin = ""
+    if margins:
+        columns.append(numbers("Holm TOST p", "p_equivalence_holm", form=p_value))
+        margin = f", margin {margins[0]}"
+    if len(margins) > 1:
+        columns.append(numbers("Margin", "margin", form=exact))
+        margin = ""
+    interval = interval_name(c.ci_level for c in comparisons)
+    metrics = ", ".join(dict.fromkeys(map(_metric_with_arrow, comparisons)))
+    caption = (
+        f"The verdicts on {metrics}, alpha {exact(alpha)}{margin}. Gain and interval are positive where the optimizer "
+        f"is better than the baseline. The {interval} decides: it is corrected for the number of comparisons, as Holm "
+        "p is."
+    )
+    return table_view("verdicts", caption, columns, comparisons)
+
+
+def _pair_columns(comparisons: Sequence[Comparison]) -> list[TextColumn]:
     """The columns that name a comparison."""
     columns = [words("Arena", "arena")]
-    for side in naming(analyses.comparisons):
+    for side in naming(comparisons):
         columns.append(words(side.capitalize(), side))
     return columns
 
@@ -45,7 +69,7 @@ def _pair_columns(analyses: Analyses) -> list[TextColumn]:
 def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
     """The columns of the table of comparisons, with the statistics of each."""
     optimizers, baselines = analyses.suite.sides
-    columns = _pair_columns(analyses)
+    columns = _pair_columns(analyses.comparisons)
     columns.append(TextColumn("Verdict", verdict_text))
     columns += page_only(
         TextColumn("Metric", _metric_with_arrow),
@@ -187,7 +211,7 @@ COMPARISONS_TABLE = Output[Analyses](
 def _schedule_columns(analyses: Analyses) -> list[TextColumn]:
     """The columns of the table of wins under two schedules."""
     return [
-        *_pair_columns(analyses),
+        *_pair_columns(analyses.comparisons),
         words("A", "schedule_a"),
         words("B", "schedule_b"),
         words("Under A", "verdict_a"),
