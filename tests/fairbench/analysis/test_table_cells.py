@@ -36,6 +36,9 @@ def judged(heading, better=""):
         "1/loss",
         "-loss",
         "loss_at_best_acc",
+        "Zeit bis Genauigkeit",
+        "perte de précision",
+        "Standardfehler",
     ],
 )
 def test_a_word_that_may_turn_the_metric_around_is_asked_for(metric):
@@ -54,6 +57,16 @@ def test_a_word_that_may_turn_the_metric_around_is_asked_for(metric):
         ("loss reduction ↑", "worse"),
         ("Time to accuracy ($\\downarrow$)", "better"),
         ("Quality (higher is better)", "worse"),
+        ("Genauigkeit (%)", "worse"),
+        ("Testgenauigkeit", "worse"),
+        ("Fehlerrate [%]", "better"),
+        ("Validierungsverlust", "better"),
+        ("Exactitude (%)", "worse"),
+        ("perte de validation", "better"),
+        ("Taux d'erreur", "better"),
+        ("Précision", "worse"),
+        ("Pérdida", "better"),
+        ("exactitud", "worse"),
     ],
 )
 def test_the_name_of_a_metric_or_an_arrow_in_it_tells_which_values_are_better(heading, verdict):

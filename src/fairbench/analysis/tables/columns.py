@@ -87,7 +87,7 @@ class Columns:
         for role, columns in columns_of_roles.items():
             if len(columns) > 1:
                 ways = " or ".join(f'--columns {role}="{column}"' for column in columns)
-                raise UsageError(f"{self.sheet.name} has {len(columns)} columns that may be the {role}; give {ways}")
+                raise UsageError(f"{self.sheet.name}: {len(columns)} columns may be the {role}; give {ways}")
         return {role: columns[0] for role, columns in columns_of_roles.items()}
 
     def _role_of_texts(self, column: str) -> str:
@@ -218,7 +218,7 @@ def _recognized(sheet: Sheet, role: str, roles: Roles) -> str | None:
             candidates = [column for column in candidates if _has_whole_numbers(sheet, column)]
         if _differ(sheet, candidates):
             ways = " or ".join(f'--columns {role}="{column}"' for column in candidates)
-            raise UsageError(f"{sheet.name} has {len(candidates)} columns that may be the {role}; give {ways}")
+            raise UsageError(f"{sheet.name}: {len(candidates)} columns may be the {role}; give {ways}")
         if candidates:
             return candidates[0]
     return None

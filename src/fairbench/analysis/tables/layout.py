@@ -71,7 +71,7 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         wide_columns = list(table.columns)
         value_columns = wide_columns
     if not sheet.rows:
-        raise UsageError(f"{sheet.name} has no values in its rows")
+        raise UsageError(f"{sheet.name}: no values are in its rows")
     _check_spread(sheet, roles)
     _check_headings(columns.sheet, value_columns)
     if columns.row_role == "step":
@@ -172,7 +172,7 @@ def _without_summaries(columns: Columns, roles: Roles) -> tuple[Sheet, list[str]
         return sheet, []
     distinct = some(list(dict.fromkeys(words)))
     if not kept:
-        raise UsageError(f"{sheet.name} has only rows of summaries ({distinct}); add the runs")
+        raise UsageError(f"{sheet.name}: all rows are summaries ({distinct}); add the runs")
     return replace(sheet, rows=kept), [f"{plural(len(words), 'row')} of summaries ({distinct})"]
 
 

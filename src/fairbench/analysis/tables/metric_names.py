@@ -23,18 +23,28 @@ STATISTIC_BEFORE = re.compile(
     re.IGNORECASE,
 )
 """The name of a column with a statistic, behind or before the rest of its name."""
-LOWER = "loss|error|err|perplexity|ppl|nll|mse|rmse|mae|mape|smape|wer|cer|fid|bpb|bpc|ece|brier|regret"
+ACCURACY = (
+    "acc|accuracy|(?:test|validierungs|trainings|treffer|klassifikations|vorhersage)?genauigkeit|trefferquote"
+    "|exactitude|justesse|précision|exactitud|precisión|acierto"
+)
+ERROR = "error|err|(?:test|validierungs|trainings|klassifikations|vorhersage)?fehler(?:rate|quote)?|erreur"
+LOSS = "loss|(?:test|validierungs|trainings)?verlust|perte|pérdida"
+"""Words for the commonest metrics, also in German, French and Spanish."""
+LOWER = rf"{LOSS}|{ERROR}|perplexity|ppl|nll|mse|rmse|mae|mape|smape|wer|cer|fid|bpb|bpc|ece|brier|regret"
 HIGHER = (
-    r"acc|accuracy|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|dice|psnr|ssim|top_?1|top_?5|recall|ndcg|mrr"
+    rf"{ACCURACY}|f1|auc|auroc|auprc|bleu|rouge|reward|return|iou|miou|dice|psnr|ssim|top_?1|top_?5|recall|ndcg|mrr"
     r"|map_?\d+|mcc"
 )
 """Words in the names of metrics: of those with better lower values (LOWER), and better higher values (HIGHER)."""
 PERCENTAGE = (
-    r"acc|accuracy|f1|auc|auroc|auprc|iou|miou|dice|top_?1|top_?5|precision|recall|ndcg|mrr|map_?\d+|wer|cer|error_rate"
-    "|percent|percentage|pct"
+    rf"{ACCURACY}|f1|auc|auroc|auprc|iou|miou|dice|top_?1|top_?5|precision|recall|ndcg|mrr|map_?\d+|wer|cer|error_rate"
+    r"|\w*fehler(?:rate|quote)|percent|percentage|pct|prozent"
 )
 """Words in the names of metrics that are fractions of 1, or percentages."""
-SPLIT = "train|training|val|valid|validation|test|eval|dev|final|best|last"
+SPLIT = (
+    "train|training|val|valid|validation|test|eval|dev|final|best|last|validierung|entraînement|apprentissage"
+    "|validación|entrenamiento|prueba"
+)
 METRIC_AT_THE_END = rf"((?:(?:{SPLIT})[\s_./-]+)*(?:{LOWER}|{HIGHER}))"
 OF_METRIC = re.compile(rf"(?!(?:{SPLIT})[\s_./:-])(.+?)[\s_./:(\[-]+{METRIC_AT_THE_END}[\s,()\[\]%]*", re.IGNORECASE)
 """A name of a column that joins an optimizer or a data set and a metric, such as "CIFAR-10 acc (%)"."""
@@ -42,7 +52,8 @@ TURNING = (
     "neg|negative|negated|minus|inv|inverse|inverted|reciprocal|one|no|non|not|without|free|to|till|until|at"
     "|drop|gap|diff|difference|delta|change|gain|reduction|decrease|increase|improvement|relative|rel|ratio|speedup"
     "|saved|savings|time|times|step|steps|epoch|epochs|iter|iteration|iterations|hours|minutes|idx|index|rank|ranking"
-    "|weight|coef|coefficient|scale"
+    "|weight|coef|coefficient|scale|zeit|bis|epochen|schritte|differenz|gewinn|verbesserung|temps|jusqu|époques|étapes"
+    "|différence|réduction|amélioration|tiempo|hasta|épocas|pasos|diferencia|reducción|mejora"
 )
 """Words that may turn the better values of a metric around, such as "steps to accuracy" and "loss reduction"."""
 TURNING_SIGN = re.compile(r"^\W*[-−]|\b1\s*[-−/]|\^\s*\{?[-−]|⁻")

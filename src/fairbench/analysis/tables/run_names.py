@@ -93,7 +93,7 @@ def _in_names_of_columns(sheet: Sheet) -> RunNames:
     if not values:
         raise UsageError(
             "--name is for the paths of several files, or for names of runs, in a column as Name or before the metric "
-            f"in names of columns; {sheet.name} has neither; leave it out"
+            f"in names of columns; there are neither in {sheet.name}; leave it out"
         )
     labels = [value.label for value in values.values()]
     return RunNames(names=list(dict.fromkeys(labels)), column="", values=values)

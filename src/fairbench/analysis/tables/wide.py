@@ -225,7 +225,7 @@ def with_row_for_each(sheet: Sheet, table: Wide, roles: Roles, metric: str) -> t
     if empty_cells > 0 and "step" not in roles:
         sheet = sheet.with_note(f"{plural(empty_cells, 'empty cell')} taken as a seed that was not run")
     if not rows:
-        raise UsageError(f"{sheet.name} has no values in {some([*judged])}")
+        raise UsageError(f"{sheet.name}: no values are in {some([*judged])}")
     added_roles = [table.role, *statistics]
     if has_arrows and "better" not in roles:
         added_roles.append("better")
