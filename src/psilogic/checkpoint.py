@@ -42,6 +42,12 @@ UNMARKED = (
 StateDict = dict[str, Any]
 
 
+def mark(group: StateDict) -> None:
+    """Set in a group of this psilogic what its state dict is known by."""
+    group.setdefault("schema", SCHEMA)
+    group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
+
+
 def _check_keys(state_dict: Mapping[str, Any]) -> None:
     """Raise ValueError unless the keys are those of a state dict of an optimizer."""
     if "state" in state_dict and "param_groups" in state_dict:
@@ -79,13 +85,11 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         entries = {key: _without_own_state(entry) for key, entry in entries.items()}
     is_of_psilogic = all(schemas)
     if is_of_psilogic:
-        _check_shapes(entries, saved_groups, groups)
         if any(map(_saw_nothing, entries.values())):
             log.warning(UNMARKED)
         return {**state_dict, "state": {**entries, **others}}
     _check_origin(states, saved_groups, entries)
     _take_counts_of_groups(entries, saved_groups)
-    _check_shapes(entries, saved_groups, groups)
     migrated = _migrated_groups(saved_groups, groups, entries)
     return {**state_dict, "state": {**entries, **others}, "param_groups": migrated}
 
@@ -159,24 +163,6 @@ def _take_counts_of_groups(entries: Mapping[Any, StateDict], saved_groups: Seque
                     f"the state of parameter {key} has exp_avg, but no step: add the number of steps that it has taken"
                 )
             entry["step"] = _scalar("step", group["step"])
-
-
-def _check_shapes(entries: Mapping[Any, StateDict], saved_groups: list[StateDict], groups: list[StateDict]) -> None:
-    """Refuse moments of other shapes; torch checks the numbers of groups and parameters."""
-    for i, (saved, mine) in enumerate(zip(saved_groups, groups, strict=False)):
-        for j, (key, param) in enumerate(zip(saved["params"], mine["params"], strict=False)):
-            entry = entries.get(key)
-            if not entry:
-                continue  # the parameter has taken no step
-            shape = param.shape
-            for name in ("exp_avg", "exp_avg_sq"):
-                moment = entry.get(name)
-                if moment is None or moment.shape == shape:
-                    continue
-                raise ValueError(
-                    f"the state dict does not fit: {name} of parameter {j} in group {i} has the shape "
-                    f"{tuple(moment.shape)}, the parameter {tuple(shape)}; was it saved with other parameters?"
-                )
 
 
 def _entry(saved: Mapping[str, Any]) -> StateDict:

@@ -1,10 +1,10 @@
 """Loads a state dict by torch's own method, which runs the caller's hooks and copies what can change in a group.
 
-Torch is not given numbers and words, which need no copies, nor the tensors of PsiLogic's state, some of which have
-dtypes of their own: they are set afterwards.
+The tensors of PsiLogic's state, some of which have dtypes of their own, pass torch's method as they are.
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from types import NoneType
 from typing import Any
 
@@ -18,8 +18,25 @@ from psilogic.tensors.scalars import detector_dtype
 
 TENSORS = ("step", *MOMENTS, *DETECTOR)
 """The tensors of a parameter's state."""
+TAKEN = "tensors of PsiLogic"
+"""The key of these tensors, by their parameters, in a state that torch loads: it is no parameter's."""
 IMMUTABLE = frozenset({float, int, bool, str, NoneType})
 """Types of values that need no copies."""
+
+
+class LoadedGroup(dict[str, Any]):
+    """The options of a saved group. A copy for the optimizer is a dict, and shares what cannot change."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        copied = dict(self)
+        for name, value in self.items():
+            kind = type(value)
+            if kind in IMMUTABLE:
+                continue
+            if kind is tuple and IMMUTABLE.issuperset(map(type, value)):
+                continue
+            copied[name] = deepcopy(value, memo)
+        return copied
 
 
 def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[StateDict], None]) -> None:
@@ -28,36 +45,44 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
     Raises:
         ValueError: the state dict cannot be read, or does not fit the optimizer; nothing is changed then.
     """
-    options: list[StateDict] = []  # of each group, without those that torch is given
-    tensors: dict[Tensor, StateDict] = {}  # of each parameter's state
-
-    def prepare(_: Optimizer, loaded: StateDict) -> StateDict:
-        """Check the state dict before torch loads it, and return what torch must load."""
-        migrated = migrate(loaded, optimizer.param_groups)
-        for group in migrated["param_groups"]:
-            options.append({**optimizer.defaults, **group})
-            check_group(options[-1], options[:1])  # also that it agrees with the first group
-        tensors.update(take_states(migrated["state"], options, optimizer.param_groups))
-        migrated["param_groups"] = list(map(take_mutable, options))
-        return migrated
-
-    def complete(_: Optimizer) -> None:
-        """Set what torch did not load."""
-        for group, values in zip(optimizer.param_groups, options, strict=True):
-            group.update(values)
-        for param, values in tensors.items():
-            optimizer.state[param].update(values)
-
-    # `prepare` runs after the caller's pre-hooks, which may return another dict, and `complete` before the post-hooks
-    hooks = [
-        optimizer.register_load_state_dict_pre_hook(prepare),
-        optimizer.register_load_state_dict_post_hook(complete, prepend=True),
-    ]
+    hook = optimizer.register_load_state_dict_pre_hook(prepare)  # the last one: the caller's may return another dict
     try:
         load_by_torch(state_dict)
     finally:
-        for hook in hooks:
-            hook.remove()
+        hook.remove()
+
+
+def prepare(optimizer: Optimizer, loaded: StateDict) -> StateDict:
+    """Check a state dict before torch loads it, and return what torch must load.
+
+    Raises:
+        ValueError: it cannot be read, or does not fit the optimizer.
+    """
+    migrated = migrate(loaded, optimizer.param_groups)
+    options: list[StateDict] = []
+    for group in migrated["param_groups"]:
+        complete = LoadedGroup(optimizer.defaults)
+        complete.update(group)
+        options.append(complete)
+        check_group(complete, options[:1])  # also that it agrees with the first group
+    states = migrated["state"]
+    states[TAKEN] = take_states(states, options, optimizer.param_groups)
+    migrated["param_groups"] = options
+    return migrated
+
+
+def complete(optimizer: Optimizer) -> None:
+    """Complete an optimizer that torch has restored: by the tensors that `prepare` has taken, or else by the defaults.
+
+    The groups of `prepare` have all options; those of an older pickle may lack some.
+    """
+    taken = optimizer.state.pop(TAKEN, None)  # type: ignore[call-overload]
+    if taken is None:
+        for group in optimizer.param_groups:
+            group.update({**optimizer.defaults, **group})
+        return
+    for param, tensors in taken.items():
+        optimizer.state[param].update(tensors)
 
 
 def take_states(
@@ -66,15 +91,22 @@ def take_states(
     """Take the tensors out of the saved states of all parameters, as the parameters need them.
 
     A state that contains nothing else is taken as a whole.
+
+    Raises:
+        ValueError: a moment has another shape than its parameter.
     """
     taken: dict[Tensor, StateDict] = {}
-    for saved, group in zip(saved_groups, groups, strict=False):  # torch refuses other numbers later
+    for i, (saved, group) in enumerate(zip(saved_groups, groups, strict=False)):  # torch refuses other numbers later
         counts_on_device = saved["fused"] or saved["capturable"]
-        for key, param in zip(saved["params"], group["params"], strict=False):
-            if key not in states:
+        for j, (key, param) in enumerate(zip(saved["params"], group["params"], strict=False)):
+            state = states.get(key)
+            if state is None:
                 continue  # the parameter has taken no step
-            taken[param] = take_tensors(states[key], param, counts_on_device)
-            if not states[key]:
+            try:
+                taken[param] = take_tensors(state, param, counts_on_device)
+            except ValueError as error:
+                raise ValueError(f"the state dict does not fit parameter {j} in group {i}: {error}") from None
+            if not state:
                 del states[key]
     return taken
 
@@ -83,6 +115,9 @@ def take_tensors(state: StateDict, param: Tensor, counts_on_device: bool) -> Sta
     """Take the tensors out of a parameter's saved state, cast and moved as torch does it.
 
     The detector's memory keeps a precision of its own, and its clock lies where the step count lies.
+
+    Raises:
+        ValueError: a moment has another shape than the parameter.
     """
     param_device = param.device
     is_real = param.is_floating_point()
@@ -96,6 +131,11 @@ def take_tensors(state: StateDict, param: Tensor, counts_on_device: bool) -> Sta
         dtype = saved_dtype
         device = param_device
         if name in MOMENTS:
+            if name != "compensation" and value.shape != param.shape:
+                raise ValueError(
+                    f"{name} has the shape {tuple(value.shape)}, the parameter has {tuple(param.shape)}; "
+                    "was it saved with other parameters?"
+                )
             if is_real:
                 dtype = param.dtype
         elif name == "step":
@@ -111,11 +151,3 @@ def take_tensors(state: StateDict, param: Tensor, counts_on_device: bool) -> Sta
             value = value.to(device=device, dtype=dtype)
         tensors[name] = value
     return tensors
-
-
-def take_mutable(group: StateDict) -> StateDict:
-    """Take out of a group what needs a copy."""
-    mutable = {name: value for name, value in group.items() if type(value) not in IMMUTABLE}
-    for name in mutable:
-        del group[name]
-    return mutable

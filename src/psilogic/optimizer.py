@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from psilogic.backends.select import select
-from psilogic.checkpoint import SCHEMA
+from psilogic.checkpoint import mark
 from psilogic.decision import warn_of_a_short_training
 from psilogic.description import describe
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
-from psilogic.loading import load
+from psilogic.loading import complete, load
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
 from psilogic.plan import NOTHING, Conditions, Plan, Recalled
@@ -158,8 +158,7 @@ class PsiLogic(Observable):
             self._start_fresh()
         if "defaults" in state:  # it is pickled
             self.defaults = {**DEFAULTS, **self.defaults}
-        for group in self.param_groups:
-            group.update({**self.defaults, **group})
+        complete(self)
 
     def __repr__(self) -> str:
         """The hyperparameters that differ from the defaults, and what the groups contain."""
@@ -195,8 +194,7 @@ class PsiLogic(Observable):
                 param_group.update(check_group(complete, self.param_groups))
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        group.setdefault("schema", SCHEMA)
-        group.setdefault("decoupled_weight_decay", True)  # torch maps AdamW's groups to these by their keys
+        mark(group)
         try:
             refuse_hidden(group["params"])
         except RuntimeError:

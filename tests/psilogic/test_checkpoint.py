@@ -541,7 +541,7 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     train(adamw, 0, 1)
     flattened_adamw = adamw.state_dict()
     flatten_a_moment(flattened_adamw)
-    shapes = r"does not fit: exp_avg_sq of parameter 0 in group 0 has the shape \(\d+,\), the parameter \(\d+, "
+    shapes = r"does not fit parameter 0 in group 0: exp_avg_sq has the shape \(\d+,\), the parameter has \(\d+, "
     for state_dict, complaint in (
         (
             {"model": {}, "optimizer": future},

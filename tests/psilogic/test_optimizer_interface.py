@@ -89,7 +89,7 @@ def test_step_hooks():
 
 
 def test_load_state_dict_hooks():
-    """The result of the hook before loading is loaded, the detector's memory included."""
+    """The result of the hook before loading is loaded, the detector's memory included; the one after it sees all."""
     params = parameters()
     source = build(params, **ACTIVE)
     others = parameters()
@@ -106,6 +106,10 @@ def test_load_state_dict_hooks():
 
     def after(opt):
         calls.append(("after", opt))
+        assert list(opt.state) == others
+        for state in opt.state.values():
+            assert state.keys() == source.state[params[0]].keys()
+        assert opt.param_groups[0].keys() == source.param_groups[0].keys()
 
     target.register_load_state_dict_pre_hook(before)
     target.register_load_state_dict_post_hook(after)

@@ -1,6 +1,5 @@
-"""The rule that selects a backend for each bucket. Only this file knows the backends."""
+"""The rule that selects a backend for each bucket: among those that its options admit, by the layouts of tensors."""
 
-import os
 from collections.abc import MutableMapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -8,13 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.backends import by_methods, cpu, foreach, torch_fused
+from psilogic.backends import by_methods, cpu, foreach
+from psilogic.backends.admitted import admitted_backends, check_fused
 from psilogic.backends.by_methods import has_own_methods, is_negated
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
 from psilogic.tensors.memory import Sizes, addresses, has_own_dispatch, refuse_released, sharing_memory, sizes_of
-from psilogic.tensors.norms import as_real, recorded, transformed, without_values
+from psilogic.tensors.norms import as_real, recorded, traced, transformed
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, refuse_other_moments, states_of
 
@@ -59,7 +59,7 @@ def select(
     for bucket in buckets:
         candidates.append(admitted_backends(bucket))
     if any(bucket.group["fused"] for bucket in buckets):
-        _check_fused(buckets, candidates)
+        check_fused(buckets, candidates)
     works: list[BucketStep] = []
     for bucket, admitted in zip(buckets, candidates, strict=True):
         works += _works(bucket, every_state, admitted, observed)
@@ -70,47 +70,6 @@ def select(
 
         triton.decide_by_kernels(works)
     return works
-
-
-def admitted_backends(bucket: Bucket) -> list[Backend]:
-    """The backends that a bucket's hyperparameters and dtype admit, best first; none if only foreach remains."""
-    group = bucket.group
-    if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
-        return []
-    if group["differentiable"] or without_values() or recorded():
-        return []
-    if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
-        return []
-    # A row may begin in another rank's piece; the real view of a complex row has another mean.
-    if bucket.by_rows and (bucket.ranks is not None or bucket.dtype.is_complex):
-        return []
-    candidates: list[Backend] = []
-    on_nvidia = bucket.device.type == "cuda" and torch.version.hip is None  # nobody has tried an AMD GPU
-    if group["fused"] or on_nvidia:
-        candidates += _triton(bucket)
-    if bucket.device.type == "cpu":
-        if cpu.backend.is_compiled():
-            candidates.append(cpu.backend)
-        candidates.append(torch_fused.backend)
-    return [backend for backend in candidates if bucket.rounding in backend.roundings]
-
-
-def _triton(bucket: Bucket) -> list[Backend]:
-    """Triton's backend, whose package takes a second to import; none where it cannot run.
-
-    Foreach replaces it on a machine where Triton cannot compile, after a warning.
-    """
-    on_cuda = bucket.device.type == "cuda"
-    in_interpreter = os.environ.get("TRITON_INTERPRET") == "1"
-    if on_cuda == in_interpreter:  # the interpreter only reads host memory
-        return []
-    try:
-        from psilogic.backends import triton
-    except ImportError:
-        return []
-    if on_cuda and not triton.can_launch(bucket.device):
-        return [foreach.backend]
-    return [triton.backend]
 
 
 def _works(
@@ -219,14 +178,14 @@ def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
 
 def _fit(bucket: Bucket, states: list[State], tensors: Tensors, admitted: list[Backend]) -> Fit:
     """The first backend that supports each tensor, or foreach."""
-    names = scalar_names(bucket.group)
-    if not admitted or not bucket.params:
+    if not bucket.params or traced() or recorded():
         return Fit(_parts(bucket, tensors, admitted), [])
+    names = scalar_names(bucket.group)
 
     def computed() -> Fit:
         return Fit(_parts(bucket, tensors, admitted), scalar_kinds(states, names))
 
-    key = (admitted, bucket.by_rows, names, list(map(id, bucket.params)))
+    key = (admitted, bucket.by_rows, bucket.rounding, names, list(map(id, bucket.params)))
     guarded = list(chain(*tensors))
     for name in names:
         guarded += [state[name] for state in states]
@@ -299,22 +258,3 @@ def _first(backends: list[Backend], tensors: Tensors, by_rows: bool) -> Backend:
         if backend.supports(tensors, by_rows):
             return backend
     return foreach.backend
-
-
-def _check_fused(buckets: list[Bucket], candidates: list[list[Backend]]) -> None:
-    """Refuse a group's `fused=True` if devices, dtypes and options admit nothing fused for any of its buckets.
-
-    A layout may be that of one step only, and is left to foreach, as is what a mode records. A compiler fuses a step.
-    """
-    honored: set[int] = set()
-    for bucket, admitted in zip(buckets, candidates, strict=True):
-        if admitted:
-            honored.update(map(id, bucket.groups))
-    for bucket in buckets:
-        if bucket.group["fused"] and bucket.owned and not honored.issuperset(map(id, bucket.groups)):
-            if without_values() or recorded():
-                return
-            raise RuntimeError(
-                f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "
-                f"with bf16_update={bucket.group['bf16_update']!r}; pass fused=None"
-            )

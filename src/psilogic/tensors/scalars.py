@@ -42,7 +42,7 @@ def read(states: Sequence[State], names: Sequence[str]) -> dict[str, Tensor]:
     vectors = {}
     for name in names:
         scalars = [state[name] for state in states]
-        if any(x.ndim > 0 for x in scalars):  # a user's own count may have the shape (1,)
+        if any(map(Tensor.dim, scalars)):  # a user's own count may have the shape (1,)
             scalars = [x.reshape(()) for x in scalars]
         vectors[name] = torch.stack(scalars)
     return vectors

@@ -25,6 +25,7 @@ from triton_driver import install, resources  # noqa: E402
 from psilogic import PsiLogic  # noqa: E402
 from psilogic.backends import foreach  # noqa: E402
 from psilogic.backends import select as selection  # noqa: E402
+from psilogic.backends.admitted import admitted_backends  # noqa: E402
 from psilogic.backends import triton as package  # noqa: E402
 from psilogic.backends.triton import update as updates  # noqa: E402
 from psilogic.backends.triton import update_kernels as kernels  # noqa: E402
@@ -331,16 +332,16 @@ def bucket():
 
 def test_what_takes_triton_on_cuda(monkeypatch, bucket):
     monkeypatch.setattr(package, "can_launch", lambda device: True)
-    assert selection.admitted_backends(bucket) == [package.backend]
+    assert admitted_backends(bucket) == [package.backend]
     bucket.group["fused"] = False
-    assert selection.admitted_backends(bucket) == []
+    assert admitted_backends(bucket) == []
     bucket.group["fused"] = None
     monkeypatch.setattr(torch.version, "hip", "6.4")  # an AMD GPU, where nobody has tried the kernels
-    assert selection.admitted_backends(bucket) == []
+    assert admitted_backends(bucket) == []
     bucket.group["fused"] = True
-    assert selection.admitted_backends(bucket) == [package.backend]
+    assert admitted_backends(bucket) == [package.backend]
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert selection.admitted_backends(bucket) == []
+    assert admitted_backends(bucket) == []
 
 
 def test_clocks_that_were_loaded_from_elsewhere_come_along():
@@ -366,7 +367,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     package.can_launch.cache_clear()
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(*size, dtype=dtype))  # no GPU is there
     driver = install(monkeypatch)
-    assert selection.admitted_backends(bucket) == [package.backend]
+    assert admitted_backends(bucket) == [package.backend]
     assert driver.launches == [("trial_kernel", (1, 1))] * 2
 
     def fails(source, metadata):
@@ -376,7 +377,7 @@ def test_a_machine_without_a_compiler_gets_foreach_and_one_warning(monkeypatch, 
     monkeypatch.setattr(install(monkeypatch), "launcher_cls", fails)
     message = r"Triton cannot launch kernels on cuda.*\(RuntimeError: Failed to find C"
     with pytest.warns(UserWarning, match=message) as found:
-        chosen = [selection.admitted_backends(bucket) for _ in range(3)]
+        chosen = [admitted_backends(bucket) for _ in range(3)]
     assert chosen == [[foreach.backend]] * 3
     assert len(found) == 1
     package.can_launch.cache_clear()

@@ -9,6 +9,7 @@ from torch import nn
 from trajectories import gradients, set_gradients
 
 from psilogic import PsiLogic
+from psilogic.backends import select as selection
 from psilogic.backends.select import select
 from psilogic.tensors import memory
 from psilogic.tensors.collect import collect
@@ -130,6 +131,27 @@ def test_parameters_that_share_memory_after_some_steps(with_guard):
     first, second, _ = training.params
     second.data = first.data
     assert training.pick() == {"native": 1, "fused": 2}
+
+
+def test_foreach_is_selected_once_for_the_same_tensors(monkeypatch):
+    params = [nn.Parameter(torch.ones(SHAPE)) for _ in range(2)]
+    optimizer = PsiLogic(params, foreach=True)
+    selected = []
+    parts = selection._parts
+
+    def counted(*arguments):
+        selected.append(arguments)
+        return parts(*arguments)
+
+    monkeypatch.setattr(selection, "_parts", counted)
+    for _ in range(5):
+        for p in params:
+            p.grad = torch.ones(SHAPE)
+        optimizer.step()
+    assert len(selected) == 2  # a guard is made when the same tensors come again
+    params[0].grad = transposed(torch.ones(SHAPE))
+    optimizer.step()
+    assert len(selected) == 3
 
 
 def test_a_result_is_computed_again_only_after_a_change():
