@@ -25,8 +25,8 @@ from triton_driver import install, resources  # noqa: E402
 from psilogic import PsiLogic  # noqa: E402
 from psilogic.backends import foreach  # noqa: E402
 from psilogic.backends import select as selection  # noqa: E402
-from psilogic.backends.admitted import admitted_backends  # noqa: E402
 from psilogic.backends import triton as package  # noqa: E402
+from psilogic.backends.admitted import admitted_backends  # noqa: E402
 from psilogic.backends.triton import update as updates  # noqa: E402
 from psilogic.backends.triton import update_kernels as kernels  # noqa: E402
 from psilogic.step import Step, Tensors  # noqa: E402
