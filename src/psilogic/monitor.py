@@ -70,8 +70,8 @@ class Monitor:
         """The sums over all tensors and steps. This waits for the device.
 
         Returns:
-            tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1, also during the warm-up,
-            when nothing is cancelled; active_share: fraction with w c > 0; cancellation: sum of w c; weight_decay: sum of
+            tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1, also in the warm-up, which
+            cancels nothing; active_share: fraction with w c > 0; cancellation: sum of w c; weight_decay: sum of
             lr weight_decay. A w c below the rounding of a weight changes nothing.
         """
         sums = torch.zeros(5, dtype=torch.float64)
@@ -145,8 +145,9 @@ class Monitor:
         known = {id(param) for param in self._params()}
         if self._names and known.isdisjoint(self._names):
             warnings.warn(
-                f"none of the {len(self._names)} names given to psilogic.monitor is that of a parameter of this optimizer, "
-                "so its tensors are named by group and place; give model.named_parameters() of the model that it trains",
+                f"none of the {len(self._names)} names given to psilogic.monitor is that of a parameter of this "
+                "optimizer, so its tensors are named by group and place; give model.named_parameters() of the model "
+                "that it trains",
                 stacklevel=4,
             )
 
