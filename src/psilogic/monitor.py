@@ -71,7 +71,8 @@ class Monitor:
 
         Returns:
             tensor_steps: pairs of a tensor and a step; gate_share: fraction of them with s = 1, in the warm-up too;
-            active_share: fraction with w c > 0; cancellation: sum of w c; weight_decay: sum of lr weight_decay. A w c below the rounding of a weight changes nothing.
+            active_share: fraction with w c > 0; cancellation: sum of w c; weight_decay: sum of lr weight_decay. A w c
+            below the rounding of a weight changes nothing.
         """
         sums = torch.zeros(5, dtype=torch.float64)
         for seen in self._record.seen.values():
