@@ -23,7 +23,7 @@ from fairbench.suites.search import NO_RATE
 
 WholeLookup = Callable[[TrialSpec], WholeRecord | None]
 MANY_EXAMPLES = 100_000
-"""A value that is no fraction of so many examples is no accuracy, and has more than five decimals."""
+"""A value that is no fraction of this number of examples is no accuracy, and has six decimals or more."""
 FEW_EXAMPLES = 1000
 """As `MANY_EXAMPLES`, where the trials of a whole search agree."""
 FEWEST_EXACT = 2
@@ -59,12 +59,12 @@ class Values:
         return cls(hashlib.sha256(content).hexdigest(), distinct, shown)
 
     def exact(self, examples: int) -> int:
-        """The number of different values that are no fractions of so many examples."""
+        """The number of different values that are no fractions of this number of examples."""
         return sum(is_exact(value, examples) for value in self.distinct)
 
 
 def is_exact(value: float, examples: int) -> bool:
-    """Whether a value has more digits than a fraction of so many examples, or of a percent of them.
+    """Whether a value has more digits than an accuracy on this number of examples, as a share or in percent.
 
     Two accuracies of ten examples are often equal, and so are two losses with three decimals: they prove nothing.
     """

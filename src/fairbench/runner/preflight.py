@@ -21,6 +21,11 @@ from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
+VALIDATED = (
+    "the program reports no test split: learning rates are selected on the validation split, and the verdict is about "
+    "the same split"
+)
+"""The message on a program that reports one split."""
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
 QUIET_SECONDS = 5.0
@@ -58,7 +63,13 @@ def run_preflight(
         optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
         costs[name] = measured["arenas"]
     _say_about_optimizers(optimizers, arenas, costs, say)
+    unequal_decay = _unequal_decay(suite, optimizers)
+    if unequal_decay:
+        say(unequal_decay)
     _check_extra(suite, optimizers.values())
+    if _arenas_with(costs, "lacks_test"):
+        study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
+        say(VALIDATED)
     gpu_free_bytes = []
     restart_reasons: dict[str, dict[str, str]] = {}
     for name, cost_of_arena in costs.items():
@@ -112,6 +123,25 @@ def _say_about_optimizers(
         same_arms = _same_arms(optimizers, arena, costs)
         if same_arms:
             say(same_arms)
+
+
+def _unequal_decay(suite: Suite, optimizers: Mapping[str, ResolvedOptimizer]) -> str:
+    """A message on a weight decay that the suite does not set, and that is not that of the others; empty if none is."""
+    if "weight_decay" in suite.sweep.extra:
+        return ""
+    decays = {}
+    for name, optimizer in optimizers.items():
+        decay = optimizer.options.get("weight_decay")
+        if decay is not None:
+            decays[name] = float(decay)
+    unset = [name for name in decays if "weight_decay" not in suite.optimizers[name].options]
+    first = next(iter(decays.values()), 0.0)
+    differing = [name for name in unset if decays[name] != first]
+    if not differing:
+        return ""
+    shown = ", ".join(f"{decay:g} ({name})" for name, decay in decays.items())
+    remedy = " ".join(f"--set {name}.weight_decay={first:g}" for name in differing)
+    return f"the weight decay differs, which the audit will warn of: {shown}; {remedy} makes it equal"
 
 
 def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.machine_load import Load, LoadMeter
 from fairbench.training.program_process import REFUSES_FOLDER, ProgramFailed, StillRunning, run_program
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
-from fairbench.training.program_results import read_reported
+from fairbench.training.program_results import Reported, read_reported
 from fairbench.training.program_start import folder_of, start_of
 from fairbench.training.result_files import Folders, States, end_last_line, is_elsewhere, result_files, states
 from fairbench.training.result_names import WrongResults
@@ -40,7 +40,13 @@ SET_ASIDE = "earlier-"
 """The beginning of the name of a folder with what the program wrote before it began again in an empty one."""
 
 
-def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest: float = math.inf) -> WholeRecord:
+def program_trial(
+    spec: TrialSpec,
+    slot: DeviceSlot,
+    progress: Progress,
+    longest: float = math.inf,
+    show: Callable[[Reported], None] = lambda reported: None,
+) -> WholeRecord:
     """Run the training program of a trial, and make its record. The trial has finished or diverged.
 
     The folder of the program is kept until the trial has a record. At a slot without checkpoints it is temporary.
@@ -50,6 +56,7 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         slot: where it runs.
         progress: called with a step and its training loss while the program runs.
         longest: the seconds after which the program is stopped.
+        show: called with what the program has reported when it ends or is stopped.
 
     Raises:
         StillRunning: the program ran for the longest time.
@@ -63,15 +70,16 @@ def program_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress, longest
         folder.mkdir(parents=True, exist_ok=True)
         with ending_leftovers(FOLDER, str(folder)):
             try:
-                ended = _attempt(spec, folder, slot, progress, longest)
+                ended = _attempt(spec, folder, slot, progress, longest, show)
             except ProgramFailed as error:
                 if _is_first_attempt(folder) or not REFUSES_FOLDER.search(str(error)):
                     raise
                 say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
                 _set_aside(folder)
-                ended = _attempt(spec, folder, slot, progress, longest)
+                ended = _attempt(spec, folder, slot, progress, longest, show)
         folders = Folders(folder, folder_of(spec.optimizer.variant or {}, slot))
         reported = read_reported(folders, options, ended.states)
+        show(reported)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
         has_one_attempt = len(ended.states) == 1
@@ -123,7 +131,14 @@ class Attempt:
     load: Load
 
 
-def _attempt(spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress, longest: float) -> Attempt:
+def _attempt(
+    spec: TrialSpec,
+    folder: Path,
+    slot: DeviceSlot,
+    progress: Progress,
+    longest: float,
+    show: Callable[[Reported], None],
+) -> Attempt:
     """Run the program of a trial once."""
     options = ProgramOptions(**spec.arena.model)
     started = start_of(spec, folder, slot, options)
@@ -135,7 +150,7 @@ def _attempt(spec: TrialSpec, folder: Path, slot: DeviceSlot, progress: Progress
     try:
         peak = run_program(started, folder, slot, show_progress, longest)
     except StillRunning:
-        read_reported(folders, options, attempts, ended=False)
+        show(read_reported(folders, options, attempts, ended=False))
         raise
     return Attempt(attempts, seconds=time.monotonic() - began, peak_memory_bytes=peak, load=meter.read())
 

@@ -116,14 +116,14 @@ def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
     write_program(tmp_path, rest, command, keys)
     preflight, found = checked(load_suite("mine.toml"))
     assert [expected for expected in said if expected in "".join(found)] == said
-    assert len([text for text in found if not text.startswith("measuring")]) == len(said)
+    assert len([text for text in found if not text.startswith(("measuring", "the weight decay"))]) == len(said)
     if rest == SLOW_START:
         assert preflight.start_seconds["mine"] > 20 * preflight.step_seconds["mine"]
 
 
 def test_a_seed_that_does_not_reach_a_long_program_is_told_without_a_second_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(first_check, "LONGEST", 0.6)  # the program takes more than a third of it
+    monkeypatch.setattr(first_check, "QUICK", 0.2)  # the program takes longer
     write_program(tmp_path, SLOW_START, COMMAND.replace("{seed}", "7"))
     _, said = checked(load_suite("mine.toml"))
     assert "the seed does not reach the program: pass {seed} to it" in "".join(said)
@@ -364,3 +364,38 @@ def test_an_optimizer_of_the_user_runs_in_the_first_steps_when_its_code_is_not_k
     own = replace(spec.optimizer, factory="first_rule.py:MyRule", options={"lr": 0.1}, code={})
     optimizer = begun(tmp_path / "a", replace(spec, optimizer=own)).optimizer(torch.nn.Linear(2, 1), lr=0.1)
     assert type(optimizer) is torch.optim.SGD
+
+
+PRINTS = """
+for step in range(1, steps + 1):
+    print(f"step {step}: val loss {loss_after(step):.6f}")
+"""
+
+
+def test_a_program_without_a_test_split_is_judged_on_its_validation_split(tmp_path, monkeypatch, capsys, no_figures):
+    run_here(monkeypatch, tmp_path)
+    write_program(tmp_path, PRINTS)
+    assert main(["run", "--suite", "mine.toml", "-o", "out", "--workers", "2"]) == 0
+    said = "the program reports no test split: learning rates are selected on the validation split, and the verdict"
+    shown, _ = capsys.readouterr()
+    assert said in " ".join(shown.split())
+    (flag,) = [flag for flag in fb.open("out").audit().rows if flag.name == "selection on what is reported"]
+    assert (flag.severity, "about the validation split" in flag.evidence) == ("warn", True)
+
+
+def test_all_that_is_missing_is_told_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = COMMAND.replace("{lr}", "3e-3").replace("{seed}", "7")
+    write_program(tmp_path, "print('step 1: val accuracy 0.5')", command)
+    with pytest.raises(UsageError) as raised:
+        checked(load_suite("mine.toml"))
+    for missing in ("reported no val/loss", "Also, the learning rate is searched", "Also, the seed does not reach"):
+        assert missing in str(raised.value)
+
+
+def test_an_unequal_weight_decay_is_told_before_any_trial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, PLAIN.replace("loss_after", "(lambda step: lr + 1 / step + noise.gauss(0, 1))"))
+    suite = load_suite("mine.toml", Overrides(optimizers=["AdamW", "Muon"]))
+    _, said = checked(suite)
+    assert any("0.01 (AdamW), 0.1 (Muon); --set Muon.weight_decay=0.01 makes it equal" in text for text in said)

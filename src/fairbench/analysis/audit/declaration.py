@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import NOT_DECLARED
-from fairbench.common.checks import check
+from fairbench.common.checks import Severity, check
 from fairbench.study.history import Change, plan_digest
 from fairbench.suites.schema import RULES
 
@@ -107,15 +107,20 @@ def of_another_plan(case: Analyses) -> str:
     "fail",
     "Leave out `breaks`; a training program then reports values of a test split as well.",
 )
-def selection_on_report(case: Analyses) -> str:
-    """Settings are selected on the split that the report shows."""
+def selection_on_report(case: Analyses) -> tuple[Severity, str]:
+    """Settings are selected on the split that the report shows (fail; warn for programs, which often have one)."""
     study = case.results.study
     if not any(map(study.searched, study.optimizers)):
-        return ""  # nothing was selected
+        return "pass", ""  # nothing was selected
     runs = case.results.select(lambda run: run.record is not None)
-    if any(run.spec.training.selection == "test" for run in runs if run.spec):
-        return f"By choice of the suite, {RULES['split']}."
-    return ""
+    if not any(run.spec.training.selection == "test" for run in runs if run.spec):
+        return "pass", ""
+    if study.suite.decides == "val":
+        return "warn", (
+            "The verdict is about the validation split, on which the learning rates were selected: by the same search "
+            "for every optimizer, so that all values are a little too good."
+        )
+    return "fail", f"By choice of the suite, {RULES['split']}."
 
 
 @check("deviations", "warn", "Read the verdicts with them; the suite declares them itself.")

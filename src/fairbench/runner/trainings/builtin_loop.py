@@ -143,6 +143,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         "seconds": seconds,
         "start_seconds": 0.0,
         "unmeasured": False,
+        "lacks_test": False,
         "told_by_name": False,
         "notices": [],
         "identity": None,

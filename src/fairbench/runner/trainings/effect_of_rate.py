@@ -1,21 +1,14 @@
 """Whether the learning rate changes what a training program reports, before any trial of a study."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fairbench.common.errors import UsageError
 from fairbench.runner.equal_trials import FEW_EXAMPLES, Values, ignored_rate
+from fairbench.runner.trainings.program_runs import QUICK, Run
 from fairbench.study.trial_spec import TrialSpec
-
-if TYPE_CHECKING:
-    from fairbench.runner.trainings.first_check import Run
 
 GROWTH = 10
 """The length of a run as a multiple of the one before it, while both rates give the same values."""
-LONGEST_FIRST = 40.0
-"""The most seconds of a first run that is repeated with another rate."""
 BUDGET = 60.0
 """The most seconds of all runs that are longer than the first one, approximately."""
 LOWEST = 0
@@ -38,7 +31,7 @@ def check_effect_of_rate(
     Raises:
         UsageError: both rates give the same values.
     """
-    if first.seconds > LONGEST_FIRST:
+    if first.seconds > QUICK:
         return
     lowest = first
     left = BUDGET

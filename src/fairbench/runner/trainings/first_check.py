@@ -1,32 +1,20 @@
 """The first check of a training program, before any trial of a study: does it start, and what reaches it?"""
 
 import math
-import re
 import shlex
-import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
 from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
-from fairbench.runner.trainings.written_files import file_times, written
-from fairbench.study.planned_trial import trial_spec
-from fairbench.study.record import WholeRecord
+from fairbench.runner.trainings.program_runs import LONGEST, QUICK, ProgramRuns, Run, WrongReport
 from fairbench.study.resolved_suite import ResolvedSuite
-from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program import program_trial
-from fairbench.training.program_process import ProgramFailed, StillRunning
 from fairbench.training.program_start import start_of
-from fairbench.training.result_names import WrongResults
 
-LONGEST = 120.0
-"""The most seconds that a program runs in the first check. Then it is stopped, and counts as started."""
 GROWTH = 10
 """The length of a run as a multiple of the one before it, until the time of a step shows in the time of the run."""
 VISIBLE = 1.5
@@ -40,32 +28,6 @@ PASS_SEED = (
 """What to do if the seed does not reach a program."""
 MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run of the first check.
-
-    Attributes:
-        steps: the steps that it was told to take.
-        record: its record; None if it was still running after `LONGEST` seconds.
-        seconds: its duration.
-        asked: the names of what it has asked `fairbench.trial` for.
-        written: the files that it has written in the folder in which it runs.
-    """
-
-    steps: int
-    record: WholeRecord | None
-    seconds: float
-    asked: Collection[str]
-    written: frozenset[str]
-
-    @property
-    def reported(self) -> tuple[Any, Any]:
-        """The curves and the final metrics that the program reported."""
-        assert self.record
-        assert self.record.result
-        return self.record.details, self.record.result.final
 
 
 def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
@@ -84,88 +46,54 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     check.check_effect_of_rate(first)
     if first.record is None:
         check.notices.append(f"{check.name}: it still ran after {LONGEST:.0f} s: how long a trial takes is not known")
+        check.say_of_test(first)
         return check.result(start=first.seconds, step=0.0, measured=False, asked=first.asked)
     start = first.seconds
     step = 0.0
     if check.is_first_of_suite:
         check.check_seeds(first)
         start, step = check.start_and_step(first)
-    return check.result(start, step, measured=True, asked=first.asked)
+    return check.result(start, step, measured=True, asked=first.asked, tested=first.tested)
 
 
 class FirstCheck:
     """The first check of a program with one optimizer or variant in an arena."""
 
     def __init__(self, study: ResolvedSuite, arena: str, slot: DeviceSlot) -> None:
-        ((self.name, self._resolved),) = study.optimizers.items()
+        self._runs = ProgramRuns(study, arena, slot)
+        self.name = self._runs.name
+        self._resolved = study.optimizers[self.name]
         self._study = study
         self._arena = arena
-        self._slot = slot
-        self._options = ProgramOptions(**study.suite.arenas[arena].model)
-        self._seeds = study.suite.final.seeds
+        self._options = self._runs.options
+        self._seeds = self._runs.seeds
         self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
         self.notices: list[str] = []
         self._rewritten = ""
 
-    @cached_property
-    def _shortest(self) -> int:
-        """The number of steps of the shortest trial."""
-        plan = self._study.suite.arenas[self._arena]
-        if self._study.searched(self.name):
-            return min(plan.sweep_steps, plan.steps)
-        return plan.steps
-
-    def _spec(self, steps: int, seed: int, position: int = 0) -> TrialSpec:
-        """A trial of some steps. `position` is that of its setting in the first grid of the search."""
-        setting = self._study.search(self.name).first()[position]
-        spec = trial_spec(
-            self._study, self._arena, self.name, stage="final", lr=setting.lr, seed=seed, extra=setting.extra
-        )
-        warmup_steps = min(spec.training.warmup_steps, steps // 2)
-        training = replace(spec.training, steps=steps, warmup_steps=warmup_steps, log_every=1)
-        options = dict(spec.optimizer.options)
-        if self._resolved.horizon:
-            options[self._resolved.horizon] = steps
-        return replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
-
-    def run(self, steps: int, seed: int, position: int = 0) -> Run:
-        """Run the program with a setting of the search, see `_spec`. Raises `UsageError` if it fails."""
-        spec = self._spec(steps, seed, position)
-        with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
-            slot = replace(self._slot, checkpoints=folder)
-            works_in = start_of(spec, Path(folder), slot, self._options).folder
-            before = file_times(works_in)
-            record = None
-            seconds = LONGEST
-            try:
-                record = program_trial(spec, slot, lambda step, loss: None, longest=LONGEST)
-            except StillRunning:
-                pass
-            except (ProgramFailed, WrongResults) as error:
-                length = "as long as it runs" if self._options.own_length else f"{steps} steps"
-                message = re.sub(rf", which is {re.escape(folder)}[^:]*", "", str(error))  # the folder is removed
-                raise UsageError(f"arenas.{self._arena}, {length} with {self.name}: {message}") from error
-            if record is not None:
-                assert record.cost
-                seconds = record.cost.seconds.total
-            marks = own_folder(Path(folder).resolve() / spec.id).glob(f"{ASKED}*")
-            asked = {mark.name.removeprefix(ASKED) for mark in marks}
-        return Run(steps, record, seconds, asked, written(before, file_times(works_in)))
-
     def first(self) -> Run:
+        """The first run. Raises `UsageError` with all that is missing."""
+        try:
+            return self._first()
+        except WrongReport as error:
+            missing = self._missing(error.asked)
+            raise UsageError(". Also, ".join([str(error), *missing])) from error
+
+    def _first(self) -> Run:
         """The first run. If the program cannot take so few steps, it takes those of the shortest trial."""
         seed = self._seeds[0]
-        steps = min(self._study.suite.first_steps, self._shortest)
-        if self._options.own_length or steps == self._shortest:
-            return self.run(self._shortest, seed)
+        shortest = self._runs.shortest
+        steps = min(self._study.suite.first_steps, shortest)
+        if self._options.own_length or steps == shortest:
+            return self._runs.run(shortest, seed)
         try:
-            return self.run(steps, seed)
+            return self._runs.run(steps, seed)
         except UsageError as error:
-            again = self.run(self._shortest, seed)
+            again = self._runs.run(shortest, seed)
             if self.is_first_of_suite:
                 reason, *_ = str(error).splitlines()
                 self.notices.append(
-                    f"{steps} steps fail ({reason:.300}), and the {self._shortest} steps of its shortest trial do not; "
+                    f"{steps} steps fail ({reason:.300}), and the {shortest} steps of its shortest trial do not; "
                     "--first-steps N checks the program with another number, 0 with none"
                 )
             return again
@@ -177,9 +105,9 @@ class FirstCheck:
         steps = first.steps
         left = BUDGET
         step = first.seconds / first.steps
-        while steps < self._shortest and (steps == first.steps or first.seconds < left):
-            steps = min(GROWTH * steps, self._shortest)
-            longer = self.run(steps, self._seeds[0])
+        while steps < self._runs.shortest and (steps == first.steps or first.seconds < left):
+            steps = min(GROWTH * steps, self._runs.shortest)
+            longer = self._runs.run(steps, self._seeds[0])
             if longer.record is None:
                 break
             left -= longer.seconds
@@ -190,27 +118,47 @@ class FirstCheck:
 
     def check_rate(self, run: Run) -> None:
         """Raise `UsageError` if the learning rate is searched and does not reach the program."""
-        if run.record is None or not self._study.searched(self.name):
-            return
-        if "lr" in self._placeholders or {"lr", *MAKES} & {*run.asked}:
-            return
-        remedy = f"put {{lr}} into it, use trial.lr, or search none: --set optimizers.{self.name}.lr=0.001"
-        raise UsageError(
-            f"arenas.{self._arena}: the learning rate is searched, and does not reach the program: its command has no "
-            f"{{lr}}, and it did not ask fairbench.trial for an optimizer or a rate; {remedy}"
-        )
+        if run.record is not None and not self._gets_rate(run.asked):
+            raise UsageError(f"arenas.{self._arena}: {'. Also, '.join(self._missing(run.asked))}")
+
+    def _missing(self, asked: Collection[str]) -> list[str]:
+        """What does not reach the program, and what to do, in words."""
+        missing = []
+        if not self._gets_rate(asked):
+            remedy = f"put {{lr}} into it, use trial.lr, or search none: --set optimizers.{self.name}.lr=0.001"
+            missing.append(
+                "the learning rate is searched, and does not reach the program: its command has no {lr}, and it did "
+                f"not ask fairbench.trial for an optimizer or a rate; {remedy}"
+            )
+        if self._options.seeded and not self._gets_seed(asked):
+            missing.append(f"the seed does not reach the program: {PASS_SEED}")
+        return missing
+
+    def _gets_rate(self, asked: Collection[str]) -> bool:
+        """Whether the program gets the learning rate, or none is searched."""
+        if not self._study.searched(self.name):
+            return True
+        return "lr" in self._placeholders or bool({"lr", *MAKES} & {*asked})
+
+    def say_of_test(self, run: Run) -> None:
+        """Add a notice if a program that was stopped has not reported a test split so far."""
+        if self._study.suite.decides == "test" and not run.tested:
+            self.notices.append(
+                "it has reported no test split so far; if it never does, its final trials fail: "
+                "--set 'breaks=[\"split\"]' takes the validation split"
+            )
 
     def check_effect_of_rate(self, first: Run) -> None:
         """Raise `UsageError` if the learning rate is searched, and does not change what the program reports."""
         if not self._study.searched(self.name):
             return
         seed = self._seeds[0]
-        longest = first.steps if self._options.own_length else self._shortest
+        longest = first.steps if self._options.own_length else self._runs.shortest
         check_effect_of_rate(
             first,
             longest,
-            run=lambda steps, position: self.run(steps, seed, position),
-            spec=lambda steps, position: self._spec(steps, seed, position),
+            run=lambda steps, position: self._runs.run(steps, seed, position),
+            spec=lambda steps, position: self._runs.spec(steps, seed, position),
         )
 
     def check_seeds(self, first: Run) -> None:
@@ -220,12 +168,12 @@ class FirstCheck:
         """
         if len(self._seeds) < 2:
             return
-        if first.seconds > LONGEST / 3:
-            if self._options.seeded and not self._gets_seed(first):
+        if first.seconds > QUICK:
+            if self._options.seeded and not self._gets_seed(first.asked):
                 self.notices.append(f"the seed does not reach the program: {PASS_SEED}")
             return
         one, other = self._seeds[:2]
-        with_other = self.run(first.steps, other)
+        with_other = self._runs.run(first.steps, other)
         self._rewritten = min(first.written & with_other.written, default="")
         if with_other.record is None:
             return
@@ -239,19 +187,19 @@ class FirstCheck:
             raise UsageError(
                 f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; {PASS_SEED}"
             )
-        if self._options.seeded and not self._gets_seed(first):
+        if self._options.seeded and not self._gets_seed(first.asked):
             self.notices.append(f"the seed does not reach the program, whose runs differ: {PASS_SEED}")
             return
         if self._options.seeded:
-            again = self.run(first.steps, one)
+            again = self._runs.run(first.steps, one)
             if again.record is not None and again.reported != first.reported:
                 self.notices.append(_nondeterminism(first, again, one))
 
-    def _gets_seed(self, run: Run) -> bool:
+    def _gets_seed(self, asked: Collection[str]) -> bool:
         """Whether the program gets the seed, by its command, by a variable, or from `fairbench.trial`."""
         if "seed" in self._placeholders or self._options.seed_env:
             return True
-        return bool({"seed", "about"} & {*run.asked})
+        return bool({"seed", "about"} & {*asked})
 
     def _is_told_by_name(self, asked: Collection[str]) -> bool:
         """Whether the program gets the name of its optimizer, and makes that itself."""
@@ -274,15 +222,17 @@ class FirstCheck:
 
     def _identity(self) -> list[Any]:
         """What the program gets from its command, its variables and its code, at one rate and seed."""
-        spec = self._spec(2, self._seeds[0])
+        spec = self._runs.spec(2, self._seeds[0])
         options = dict(spec.optimizer.options)
         if self._study.searched(self.name):
             options["lr"] = 1.0
         same_rate = replace(spec, optimizer=replace(spec.optimizer, options=options))
-        started = start_of(same_rate, Path("out"), self._slot, self._options)
+        started = start_of(same_rate, Path("out"), self._runs.slot, self._options)
         return [started.words, str(started.folder), dict(spec.optimizer.variant or {}), dict(spec.optimizer.code)]
 
-    def result(self, start: float, step: float, *, measured: bool, asked: Collection[str] = ()) -> dict[str, Any]:
+    def result(
+        self, start: float, step: float, *, measured: bool, asked: Collection[str] = (), tested: bool = True
+    ) -> dict[str, Any]:
         """What the first check has found, as plain values."""
         all_options = bool({"options", *MAKES} & {*asked})
         identity = None if all_options or not measured else self._identity()
@@ -290,6 +240,7 @@ class FirstCheck:
             "seconds": step,
             "start_seconds": start,
             "unmeasured": not measured,
+            "lacks_test": self._study.suite.decides == "test" and not tested,
             "told_by_name": self._is_told_by_name(asked),
             "notices": self.notices,
             "identity": identity,

@@ -1,0 +1,151 @@
+"""The short runs of a training program in the first check of a study."""
+
+import re
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
+from fairbench.common.errors import UsageError
+from fairbench.runner.trainings.written_files import file_times, written
+from fairbench.study.planned_trial import trial_spec
+from fairbench.study.record import WholeRecord
+from fairbench.study.resolved_suite import ResolvedSuite
+from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.program import program_trial
+from fairbench.training.program_process import ProgramFailed, StillRunning
+from fairbench.training.program_results import Reported
+from fairbench.training.program_start import start_of
+from fairbench.training.result_names import WrongResults
+
+LONGEST = 120.0
+"""The most seconds that a program runs in the first check. Then it is stopped, and counts as started."""
+QUICK = 40.0
+"""A run that takes more seconds is not repeated."""
+
+
+class WrongReport(UsageError):
+    """A program ended without an error, and its reports are wrong. `asked` as in `Run`."""
+
+    def __init__(self, message: str, asked: Collection[str] = ()) -> None:
+        super().__init__(message)
+        self.asked = asked
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the first check.
+
+    Attributes:
+        steps: the steps that it was told to take.
+        record: its record; None if it was still running after `LONGEST` seconds.
+        seconds: its duration.
+        asked: the names of what it has asked `fairbench.trial` for.
+        written: the files that it has written in the folder in which it runs.
+        tested: whether it has reported a metric of a test split.
+    """
+
+    steps: int
+    record: WholeRecord | None
+    seconds: float
+    asked: Collection[str]
+    written: frozenset[str]
+    tested: bool
+
+    @property
+    def reported(self) -> tuple[Any, Any]:
+        """The curves and the final metrics that the program reported."""
+        assert self.record
+        assert self.record.result
+        return self.record.details, self.record.result.final
+
+
+class ProgramRuns:
+    """The runs of a program with the one optimizer or variant of a study in an arena."""
+
+    def __init__(self, study: ResolvedSuite, arena: str, slot: DeviceSlot) -> None:
+        ((self.name, self._resolved),) = study.optimizers.items()
+        self.study = study
+        self.arena = arena
+        self.slot = slot
+        self.options = ProgramOptions(**study.suite.arenas[arena].model)
+        self.seeds = study.suite.final.seeds
+
+    @property
+    def may_lack_test(self) -> bool:
+        """Whether the verdict may be about the validation split: all arenas of the suite have programs."""
+        suite = self.study.suite
+        return all(suite.facts(arena).kind == "program" for arena in suite.arenas)
+
+    @cached_property
+    def shortest(self) -> int:
+        """The number of steps of the shortest trial."""
+        plan = self.study.suite.arenas[self.arena]
+        if self.study.searched(self.name):
+            return min(plan.sweep_steps, plan.steps)
+        return plan.steps
+
+    def spec(self, steps: int, seed: int, position: int = 0) -> TrialSpec:
+        """A trial of some steps. `position` is that of its setting in the first grid of the search."""
+        setting = self.study.search(self.name).first()[position]
+        spec = trial_spec(
+            self.study, self.arena, self.name, stage="final", lr=setting.lr, seed=seed, extra=setting.extra
+        )
+        warmup_steps = min(spec.training.warmup_steps, steps // 2)
+        training = replace(spec.training, steps=steps, warmup_steps=warmup_steps, log_every=1)
+        if self.may_lack_test:
+            training = replace(training, decides="val")
+        options = dict(spec.optimizer.options)
+        if self._resolved.horizon:
+            options[self._resolved.horizon] = steps
+        return replace(spec, training=training, optimizer=replace(spec.optimizer, options=options))
+
+    def run(self, steps: int, seed: int, position: int = 0) -> Run:
+        """Run the program with a setting of the search, see `spec`.
+
+        Raises:
+            WrongReport: its reports are wrong.
+            UsageError: it fails.
+        """
+        spec = self.spec(steps, seed, position)
+        with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
+            slot = replace(self.slot, checkpoints=folder)
+            works_in = start_of(spec, Path(folder), slot, self.options).folder
+            before = file_times(works_in)
+            record = None
+            seconds = LONGEST
+            shown: list[Reported] = []
+            try:
+                record = program_trial(spec, slot, lambda step, loss: None, longest=LONGEST, show=shown.append)
+            except StillRunning:
+                pass
+            except (ProgramFailed, WrongResults) as error:
+                length = "as long as it runs" if self.options.own_length else f"{steps} steps"
+                reason = re.sub(rf", which is {re.escape(folder)}[^:]*", "", str(error))  # the folder is removed
+                message = f"arenas.{self.arena}, {length} with {self.name}: {reason}"
+                if isinstance(error, ProgramFailed):
+                    raise UsageError(message) from error
+                raise WrongReport(message, _asked(folder, spec)) from error
+            if record is not None:
+                assert record.cost
+                seconds = record.cost.seconds.total
+            asked = _asked(folder, spec)
+        keys = {key for reported in shown for key in (*reported.values, *reported.result)}
+        return Run(
+            steps=steps,
+            record=record,
+            seconds=seconds,
+            asked=asked,
+            written=written(before, file_times(works_in)),
+            tested=any(key.startswith("test/") for key in keys),
+        )
+
+
+def _asked(folder: str, spec: TrialSpec) -> set[str]:
+    """The names of what the program of a trial has asked `fairbench.trial` for. `folder` has that of the trial."""
+    marks = own_folder(Path(folder).resolve() / spec.id).glob(f"{ASKED}*")
+    return {mark.name.removeprefix(ASKED) for mark in marks}
