@@ -42,7 +42,7 @@ ROLES: Mapping[str, Sequence[str]] = {
 """The roles that a column may have, with the names by which each is recognized, the surest name first."""
 VALUES = ("value", "final_value", "metric_value", "score", "result")
 """Names of columns with the judged result."""
-RUNS = ("run", "run_name", "name", "experiment", "exp_name")
+RUNS = ("run", "run_name", "mlflow_runname", "name", "experiment", "exp_name")
 """Names of columns with the names of runs. A name of a run tells the optimizer if no column does."""
 VARIED = re.compile(
     r"(?:\w+_)?(?:lr|lrs|learning_rate|lrate|weight_decay|wd|batch_size|batch_tokens|dropout)(?:_max|_min)?"
@@ -83,7 +83,7 @@ PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cf
 """The prefix that trackers put before the name of a column."""
 RUN_WITH_SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
 """The name of a run with its seed."""
-RUN_WITH_NUMBER = re.compile(r"(?!.*\d\.\d+$)(.+?)[\s_./-]+(?:s|run|rep|trial)?[\s_=-]*(\d+)", re.IGNORECASE)
+RUN_WITH_NUMBER = re.compile(r"(?!.*\d\.\d+$)(.+?)[\s_./-]+(?:s|run|rep|trial|version)?[\s_=-]*(\d+)", re.IGNORECASE)
 """The name of a run with a whole number, which may be its seed."""
 
 

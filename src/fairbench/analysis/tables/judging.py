@@ -1,5 +1,6 @@
 """Verdicts on a user's table of results, by the tests and corrections that a study gets."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readers import read_table
 from fairbench.analysis.tables.run_names import with_parts_of_names
 from fairbench.common.errors import UsageError, unknown
+
+FOLDS = re.compile(r"fold|split", re.IGNORECASE)
+"""A column of seeds whose runs are the folds of a cross-validation."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
         ways = "add rows, or --optimizer, or compare it with a number by --reference-value"
         raise UsageError(f"{entries.table}: {optimizer} shares no arena with another optimizer; {ways}")
     notes += notes_on_margins(arenas)
+    if FOLDS.search(table.meanings.get("seed", "")):
+        notes.append("the folds of a cross-validation share training examples, so the tests find too many differences")
     if across:
         notes += _notes_on_arenas(arenas, across)
     return Judged(

@@ -40,7 +40,7 @@ FILLER = re.compile(
     r"|test|val|dev|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
 )
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
-SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold)[\s_#=:-]*(\d+)", re.IGNORECASE)
+SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold|split)[\s_#=:-]*(\d+)", re.IGNORECASE)
 """The name of a seed, such as "seed 3"."""
 WORD = re.compile(r"[^\W_]+(?:\.\d+)?%?|[∅]")
 """Letters and digits, which decimals and a percent sign may follow, such as "12.5%"; or the sign of a mean."""

@@ -67,7 +67,8 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         value_columns = roles.get("value", [])
     else:
         sheet, roles, metric = with_row_for_each(sheet, table, roles, metric)
-        meanings[table.role] = f"the columns {some(table.labels)}"
+        names = [*table.columns] if table.role == "seed" else table.labels
+        meanings[table.role] = f"the columns {some(names)}"
         wide_columns = list(table.columns)
         value_columns = wide_columns
     if not sheet.rows:

@@ -188,6 +188,8 @@ def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are
             ways.append(f'{role}="{"+".join([*named, *columns])}"')
     if "seed" not in roles and not are_repeats and _may_be_seeds(sheet, columns):
         ways.insert(0, f'seed="{joined}"')
+    if are_repeats and "step" not in roles and len(columns) == 1 and all(map(str.isdigit, sheet.column(joined))):
+        ways.insert(0, f'step="{joined}"')
     if not are_repeats:
         ways.append(f'ignore="{joined}"')
     if are_remarks:

@@ -24,6 +24,11 @@ from fairbench.common.formatting import plural, some
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 
+GROUP = re.compile(r"^(?:optimi[sz]er|group): ", re.IGNORECASE)
+"""What W&B puts before the name of a group of runs."""
+SPLIT = re.compile(r"(split\d+)_(.+)")
+"""The column of a split of the cross-validation in scikit-learn, such as "split0_test_score"."""
+
 
 class ValueColumn(NamedTuple):
     """What the name of a column of values says.
@@ -60,7 +65,10 @@ def value_column(column: str) -> ValueColumn:
     name = without_arrow(column)
     optimizer, dash, metric = name.rpartition(" - ")  # as W&B names the runs of a chart
     if dash:
-        return ValueColumn(label=optimizer, metric=metric, statistic="value", better=better)
+        return ValueColumn(label=GROUP.sub("", optimizer), metric=metric, statistic="value", better=better)
+    split = SPLIT.fullmatch(name)
+    if split:
+        return ValueColumn(label=split[1], metric=split[2], statistic="value", better=better)
     statistic, name = split_statistic(name)
     label = name
     metric = ""
@@ -70,8 +78,7 @@ def value_column(column: str) -> ValueColumn:
     elif is_metric(name):
         label = ""
         metric = name
-    label = re.sub(r"^optimi[sz]er: ", "", label)
-    return ValueColumn(label=label, metric=metric, statistic=statistic, better=better)
+    return ValueColumn(label=GROUP.sub("", label), metric=metric, statistic=statistic, better=better)
 
 
 def wide(columns: Columns, fewest: int) -> Wide | None:

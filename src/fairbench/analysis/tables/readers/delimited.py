@@ -15,12 +15,20 @@ SPACES = re.compile(r"\s+")
 WIDE_SPACES = re.compile(r"\s{2,}|\t")
 RULE = re.compile(r"[\s=+-]*[=-]{3}[\s=+-]*")
 """A line below the names of a table that is aligned by spaces."""
+LATEX = re.compile(r"\\begin\{(?:tabular|table|longtable|document)")
+"""The beginning of a table in LaTeX."""
 HAS_NUMERIC_CELL = re.compile(r"(?:^|[,;\t|])\s*[-+.]?\d")
 """A line with a cell that begins with a number."""
 
 
 def read(content: Content) -> TextRows:
-    """The rows of any text, which is taken as lines of cells between separators."""
+    """The rows of any text, which is taken as lines of cells between separators.
+
+    Raises:
+        UsageError: it is the source of LaTeX, or no table.
+    """
+    if LATEX.search(content.text or ""):
+        raise UsageError(f"{content.name} is LaTeX; save its table as CSV or Markdown, with the commands left out")
     lines, skipped = _without_comments(content.lines())
     notes = content.notes
     if skipped:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
 from fairbench.analysis.tables.readers.name_parts import labels_by_pattern, labels_of_grid
+from fairbench.analysis.tables.readers.run_settings import SETTINGS, labels_of_settings
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
@@ -19,12 +20,8 @@ TABLES = (
     *("metrics.jsonl", "metrics.json", "results.json", "history.json", "trainer_state.json", "eval_results.json"),
 )
 """The names that programs give the file with the results of a run."""
-SETTINGS = ("hparams.yaml", "args.yaml", "config.yaml", "config.yml", "hparams.json", "params.json", "args.json")
-"""The names that programs give the file with the settings of a run, which lies in the same folder."""
 POSSIBLE = (".json", ".parquet", ".feather", ".txt", ".md", ".gz")
 """The endings of files that may be tables, but often are not, so that they are not read from a folder unasked."""
-SETTING = re.compile(r"""^[\s{,]*["']?([\w.]+)["']?\s*:\s*["']?([^"',}\n#]+?)["']?\s*,?\s*(?:#.*)?$""", re.MULTILINE)
-"""A setting in a line of YAML or of JSON."""
 RUN = "run"
 """The name of the column with the part of each path that differs."""
 SAYS_NOTHING = re.compile(
@@ -33,6 +30,8 @@ SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 """A part of a path that says no optimizer, such as "version_0"."""
+OF_TENSORBOARD = re.compile(r"run-(?P<run>.+)-tag-(?P<tag>.+)")
+"""The name that TensorBoard gives the file of a tag of a run."""
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -136,24 +135,26 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
     """
     known = {plain_name(column) for column in columns}
     names = _differing_parts(files)
-    labels: list[Mapping[str, str]] = []
-    says_optimizer = bool(known & set(OPTIMIZER)) or not all(SAYS_NOTHING.fullmatch(name) for name in names)
-    for file, name in zip(files, names, strict=True):
-        settings = _settings(file.parent)
-        label: dict[str, str] = {RUN: name}
-        for role, words in (("optimizer", OPTIMIZER), ("seed", SEED)):
-            found = [settings[word] for word in words if word in settings]
-            if found and not known & set(words):
-                label[role] = found[0]
-        says_optimizer = says_optimizer or "optimizer" in label
-        labels.append(label)
-    if not says_optimizer:
+    of_tensorboard = [OF_TENSORBOARD.fullmatch(name) for name in names]
+    if all(of_tensorboard):
+        tags = [{"tag": match["tag"]} for match in of_tensorboard if match]
+        names = [match["run"] for match in of_tensorboard if match]
+    else:
+        tags = [{} for _ in names]
+    labels = _labels_of_runs(files, names, known)
+    return [{**tag, **label} for tag, label in zip(tags, labels, strict=True)]
+
+
+def _labels_of_runs(files: Sequence[Path], names: Sequence[str], known: set[str]) -> list[Mapping[str, str]]:
+    """What the settings in the folders of runs, or else the names of the runs say; see `_labels`."""
+    of_settings = labels_of_settings(files, known)
+    if all("optimizer" in label for label in of_settings):
+        return [{RUN: name, **label} for name, label in zip(names, of_settings, strict=True)]
+    if not known & set(OPTIMIZER) and all(SAYS_NOTHING.fullmatch(name) for name in names):
         raise UsageError(
             f"no optimizer is in the paths {some(names)}; rename the folders, such as adamw-1, or give --name "
             "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
         )
-    if all("optimizer" in label for label in labels):
-        return labels
     if not known & set(OPTIMIZER):
         grid = labels_of_grid(names, [file.as_posix() for file in files], f"{len(files)} files: their paths")
         if grid:
@@ -178,15 +179,3 @@ def _differing_parts(files: Sequence[Path]) -> list[str]:
     while all(len(path) > 1 for path in parts) and len({path[-1] for path in parts}) == 1:
         parts = [path[:-1] for path in parts]
     return ["/".join(path) for path in parts]
-
-
-def _settings(folder: Path) -> dict[str, str]:
-    """The settings in a folder of a run by their plain names; empty without a file of settings."""
-    settings: dict[str, str] = {}
-    for name in SETTINGS:
-        file = folder / name
-        if file.is_file():
-            text = file.read_text(encoding="utf-8", errors="replace")
-            for key, value in SETTING.findall(text):
-                settings.setdefault(plain_name(key), value)
-    return settings

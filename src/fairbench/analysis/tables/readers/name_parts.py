@@ -9,25 +9,29 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from fairbench.analysis.tables.column_names import is_varied
-from fairbench.analysis.tables.labels import is_data_set, is_optimizer
+from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, is_varied, plain_name
+from fairbench.analysis.tables.labels import are_seeds, is_data_set, is_optimizer
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 
-SEED = re.compile(r"(?<![a-z\d])(?P<word>(?:random[\s_-]*)?seed[\s_=:-]*)(?P<seed>\d+)(?!\w*[a-z\d])", re.IGNORECASE)
-"""A seed with its word, at the end of a folder or of the name."""
+SEED = re.compile(r"(?<![a-z\d])(?P<word>(?:random[\s_-]*)?seed[\s_=:-]*)(?P<seed>\d+)(?![a-z\d])", re.IGNORECASE)
+"""A seed with its word."""
 NUMBER_AT_THE_END = re.compile(
-    r"(?<=[\s_./-])(?<!\d\.)(?P<word>(?:s|run|rep|trial)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE
+    r"(?<=[\s_./-])(?<!\d\.)(?P<word>(?:s|run|rep|trial|version)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE
 )
 """A whole number at the end of a name, which is taken as its seed."""
 MARK = "\0"
 """What stands for the seed in a name."""
-SEPARATORS = ("/", "/_", "/-", "/ ", "/.", "/_-")
+SEPARATORS = ("/", "/_", "/-", "/ ", "/.", "/,", "/_-")
 """The characters that may separate parts. The first ones whose parts tell the optimizer count."""
-AROUND = "_-. "
+AROUND = "_-., "
 """The characters that may stand between a part and the seed."""
 SETTING = re.compile(r"(?P<name>[a-z_]*?)[=_-]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 """A part with a number, perhaps after the name of a setting, such as "lr0.1"."""
+
+
+KEY = re.compile(r"([a-z_.]+)=", re.IGNORECASE)
+"""The name of a setting before its value in a part, such as "optimizer=adamw"."""
 
 
 class Places(NamedTuple):
@@ -56,6 +60,12 @@ class SplitNames:
     def values(self, place: int) -> list[str]:
         """The different texts of a part."""
         return list(dict.fromkeys(words[place] for words in self.words))
+
+    def key(self, place: int) -> str:
+        """The plain name of the setting of which all texts of a part have a value; empty without one."""
+        matches = [KEY.match(text) for text in self.values(place)]
+        keys = {plain_name(match[1]) if match else "" for match in matches}
+        return keys.pop() if len(keys) == 1 else ""
 
     @property
     def places(self) -> range:
@@ -174,9 +184,13 @@ def _word(part: str) -> str:
 def _places(split: SplitNames) -> Places | None:
     """Which part is the optimizer, where the names of optimizers and of data sets leave no doubt; otherwise None."""
     varying = split.varying
-    of_optimizers = [place for place in varying if any(map(is_optimizer, split.values(place)))]
+    of_optimizers = [place for place in varying if split.key(place) in OPTIMIZER]
+    if not of_optimizers:
+        of_optimizers = [place for place in varying if any(map(is_optimizer, split.values(place)))]
     others = [place for place in varying if place not in of_optimizers]
-    of_data_sets = [place for place in others if all(map(is_data_set, split.values(place)))]
+    of_data_sets = [
+        place for place in others if split.key(place) in ARENA or all(map(is_data_set, split.values(place)))
+    ]
     unknown = [place for place in others if place not in of_data_sets]
     has_settings = any(_are_settings(split.values(place)) for place in unknown)
     if len(of_optimizers) == 1 and others:
@@ -197,7 +211,9 @@ def _places(split: SplitNames) -> Places | None:
 
 
 def _are_settings(values: Sequence[str]) -> bool:
-    """Whether all texts of a part are numbers, or settings with a number, such as "lr0.1"."""
+    """Whether all texts of a part are numbers, seeds such as "fold3", or settings with a number, such as "lr0.1"."""
+    if are_seeds(values):
+        return True
     for value in values:
         match = SETTING.fullmatch(value)
         if match is None or (match["name"] and not is_varied(match["name"])):
@@ -207,7 +223,7 @@ def _are_settings(values: Sequence[str]) -> bool:
 
 def _label(split: SplitNames, index: int, places: Places) -> dict[str, str]:
     """The optimizer, the arena and the seed of a name."""
-    words = split.words[index]
+    words = tuple(KEY.sub("", word, count=1) for word in split.words[index])
     label = {"optimizer": words[places.optimizer], "arena": "/".join(words[place] for place in places.arenas)}
     if split.seeds:
         _, label["seed"] = split.seeds[index]
