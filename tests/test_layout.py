@@ -32,7 +32,7 @@ PSILOGIC = (
     ("gradients", "monitor", "plan"),
     ("monitor_record",),
     ("loading", "step"),
-    ("checkpoint", "hyperparameters"),
+    ("checkpoint", "hyperparameters", "warmup"),
     ("tensors",),
     ("description", "monitor_results", "options", "published_calls", "reference"),
 )

@@ -5,8 +5,6 @@ tensors, shape (N,), unless stated otherwise.
 """
 
 import math
-import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from psilogic.step import BucketStep, Decision, DetectorState, Scalar, Step, Ste
 from psilogic.tensors.device_tables import upload
 from psilogic.tensors.norms import copied, transformed
 from psilogic.tensors.scalars import memory_names, read, scalar_names
+from psilogic.warmup import t_warm
 
 
 def prepare(work: BucketStep) -> None:
@@ -207,37 +206,6 @@ def fires(group: dict[str, Any], memory: DetectorState) -> Tensor:
     if memory.reference is not None:
         threshold = threshold + group["eps"]
     return memory.fast > threshold
-
-
-def t_warm(group: dict[str, Any]) -> float:
-    """The steps without chaos term: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5).
-
-    A value between 0 and 1 is a share of T.
-    """
-    given = group["chaos_warmup"]
-    T = group["total_steps"] or group["gamma_T_max"]
-    if given == -1:
-        return float(max(500, T / 20))
-    if 0 < given < 1:
-        return float(given * T)
-    return float(given)
-
-
-def warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
-    """Warn once if the chaos term of a group waits for as many steps as the training has."""
-    for group in groups:
-        steps = group["total_steps"]
-        if steps == 0:  # it is not known
-            continue
-        is_used = group["gamma"] > 0 or group["quantum_decay"] > 0
-        warmup = t_warm(group)
-        if is_used and steps <= warmup:
-            warnings.warn(
-                f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
-                f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",
-                stacklevel=4,
-            )
-            return
 
 
 def by_clocks(group: dict[str, Any], t: Tensor, t_detector: Tensor) -> tuple[Tensor, Scalar]:

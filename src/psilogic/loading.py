@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from psilogic.checkpoint import DETECTOR, MOMENTS, StateDict, migrate
 from psilogic.hyperparameters import check_group
 from psilogic.tensors.scalars import detector_dtype
+from psilogic.warmup import warn_of_a_short_rest
 
 TENSORS = ("step", *MOMENTS, *DETECTOR)
 """The tensors of a parameter's state."""
@@ -50,6 +51,7 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_by_torch: Callable[[S
         load_by_torch(state_dict)
     finally:
         hook.remove()
+    warn_of_a_short_rest(optimizer.param_groups, optimizer.state)
 
 
 def prepare(optimizer: Optimizer, loaded: StateDict) -> StateDict:

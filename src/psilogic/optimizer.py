@@ -10,7 +10,6 @@ from torch.optim.optimizer import ParamsT
 
 from psilogic.backends.select import select
 from psilogic.checkpoint import mark
-from psilogic.decision import warn_of_a_short_training
 from psilogic.description import describe
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.loading import complete, load
@@ -25,6 +24,7 @@ from psilogic.tensors.buckets import BucketCache
 from psilogic.tensors.collect import collect
 from psilogic.tensors.norms import recorded, simulation, traced
 from psilogic.tensors.sharding import Sharding, refuse_hidden
+from psilogic.warmup import warn_of_a_short_training
 
 
 class PsiLogic(Observable):

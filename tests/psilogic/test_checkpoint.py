@@ -4,6 +4,7 @@ import copy
 import io
 import itertools
 import logging
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,6 +133,21 @@ def test_scalars_may_be_numbers() -> None:
     train(first, 11, 5)
     train(second, 11, 5)
     assert_bitwise(second, first)
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(510, 1), (511, 0)])
+def test_a_rest_in_which_the_term_only_waits_is_said(steps: int, warned: int) -> None:
+    theirs = torch.optim.AdamW(parameters())
+    train(theirs, 0, 10)
+    mine = PsiLogic(copies_of(theirs), total_steps=steps)
+    with warnings.catch_warnings(record=True) as said:
+        mine.load_state_dict(theirs.state_dict())
+    assert [warning.filename for warning in said] == warned * [__file__]
+    assert all("its detector starts at step 10 and waits for 500 steps" in str(warning.message) for warning in said)
+    train(mine, 10, 1)
+    with warnings.catch_warnings(record=True) as said_again:
+        PsiLogic(copies_of(mine), total_steps=steps).load_state_dict(mine.state_dict())
+    assert len(said_again) == len(said)
 
 
 @pytest.mark.parametrize("factory", [torch.optim.AdamW, torch.optim.Adam])

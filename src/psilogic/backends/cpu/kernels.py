@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.decision import t_warm
 from psilogic.step import BucketStep, Tensors
 from psilogic.tensors.memory import addresses, uniform
 from psilogic.tensors.norms import TensorList
 from psilogic.tensors.state import local_states
+from psilogic.warmup import t_warm
 
 DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
 ROUNDINGS = {"kahan": 1, "stochastic": 2}

@@ -17,13 +17,14 @@ from psilogic.backends.triton.launch import DTYPES, Launch, Variant
 from psilogic.backends.triton.sums import UnitSums
 from psilogic.backends.triton.tables import unit_lengths
 from psilogic.backends.triton.update import pointer_or_number
-from psilogic.decision import step_of, t_warm
+from psilogic.decision import step_of
 from psilogic.gradients import total_squares
 from psilogic.step import BucketStep, Decision, DetectorState, StepInputs
 from psilogic.tensors.buckets import Bucket
 from psilogic.tensors.device_tables import host
 from psilogic.tensors.memory import Sizes
 from psilogic.tensors.scalars import CLOCKS, ScalarKind
+from psilogic.warmup import t_warm
 
 
 class Outputs(NamedTuple):

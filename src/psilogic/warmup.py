@@ -1,0 +1,74 @@
+"""The steps in which the chaos term waits, and warnings for trainings that end before it acts."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from psilogic.tensors.norms import has_value
+
+
+def t_warm(group: dict[str, Any]) -> float:
+    """The steps without chaos term: `chaos_warmup` itself, or max(500, T/20) when it is -1 (section 3.5).
+
+    A value between 0 and 1 is a share of T.
+    """
+    given = group["chaos_warmup"]
+    T = group["total_steps"] or group["gamma_T_max"]
+    if given == -1:
+        return float(max(500, T / 20))
+    if 0 < given < 1:
+        return float(given * T)
+    return float(given)
+
+
+def warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
+    """Warn once if the chaos term of a group waits for as many steps as the training has."""
+    for group in groups:
+        steps = group["total_steps"]
+        if steps == 0:  # it is not known
+            continue
+        warmup = t_warm(group)
+        if _is_used(group) and steps <= warmup:
+            warnings.warn(
+                f"the chaos term does nothing in this training: it waits for {warmup:g} steps (chaos_warmup), and "
+                f"total_steps is {steps}; chaos_warmup=0.05 waits for a twentieth of the training",
+                stacklevel=4,
+            )
+            return
+
+
+def warn_of_a_short_rest(groups: Iterable[dict[str, Any]], states: Mapping[Tensor, dict[str, Any]]) -> None:
+    """Warn once if the chaos term of a group waits until the training ends, since its detector starts late."""
+    for group in groups:
+        steps = group["total_steps"]
+        if steps == 0 or not _is_used(group):
+            continue
+        warmup = t_warm(group)
+        start = _start(group["params"], states)
+        if start > 0 and start + warmup >= steps:
+            warnings.warn(
+                f"the chaos term does nothing in the rest of this training: its detector starts at step {start} and "
+                f"waits for {warmup:g} steps (chaos_warmup), and total_steps is {steps}; give chaos_warmup a number of "
+                "steps, such as 100",
+                stacklevel=4,
+            )
+            return
+
+
+def _is_used(group: Mapping[str, Any]) -> bool:
+    """Whether anything in a group waits for the warm-up."""
+    return bool(group["gamma"] > 0 or group["quantum_decay"] > 0)
+
+
+def _start(params: Iterable[Tensor], states: Mapping[Tensor, dict[str, Any]]) -> int:
+    """The step at which the detector of the first tensor with a state started, or will start; 0 if it is not known."""
+    for param in params:
+        if param not in states:
+            continue
+        state = states[param]
+        start = state.get("chaos_start", state.get("step"))
+        if start is not None and has_value(start):
+            return int(start)
+    return 0
