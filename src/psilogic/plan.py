@@ -88,15 +88,19 @@ class Plan:
     ) -> Recalled:
         """What is known about the step of these groups; `has_others` as in `KnownOptions.take`.
 
+        Without gradients there is nothing to do, and the plan stays for the step that has some.
+
         `keep` is called after a step whose key is that of the step before: a guard, which a plan needs, is as costly as
         ten plans.
         """
+        found = participants(groups)
+        is_distributed = HAS_DISTRIBUTED and dist.is_initialized()
+        if not found.params and not is_distributed:  # otherwise another rank may have gradients
+            return Recalled(works=[])
         numbers_changed = self.options.take(groups, has_others)
         if numbers_changed is None:  # a tensor may change from step to step
             self.forget()
             return NOTHING
-        found = participants(groups)
-        is_distributed = HAS_DISTRIBUTED and dist.is_initialized()
         key = Key(conditions, is_distributed, self.options.others, found.counts, found.ids)
         if key != self._key:
             self._key = key

@@ -206,6 +206,28 @@ def test_a_plan_holds_until_something_changes(monkeypatch, held, change, options
                 assert torch.equal(value, expected.state[name]), name
 
 
+@pytest.mark.parametrize("change", [nothing, learning_rate, betas], ids=lambda change: change.__name__)
+def test_a_step_without_gradients_changes_nothing_and_leaves_the_plan(monkeypatch, held, change):
+    def without_gradients(optimizer):
+        gradients = [p.grad for p in params_of(optimizer)]
+        optimizer.zero_grad()
+        change(optimizer)
+        before = snapshot(optimizer, params_of(optimizer))
+        optimizer.step()
+        assert held[4:] in ([], [True])  # a step for which nothing is recalled is not noted
+        for tensor, expected in zip(snapshot(optimizer, params_of(optimizer)), before, strict=True):
+            assert torch.equal(tensor.param, expected.param)
+        for p, gradient in zip(params_of(optimizer), gradients, strict=True):
+            p.grad = gradient
+
+    ours = trajectory(without_gradients, {})
+    assert held[:6] == [False, False, True, True, True, change in STILL]
+    monkeypatch.setattr(Plan, "recall", nothing_recalled)
+    for mine, truth in zip(ours, trajectory(change, {}), strict=True):
+        for tensor, expected in zip(mine, truth, strict=True):
+            assert torch.equal(tensor.param, expected.param)
+
+
 def params_that_an_observer_moves():
     """The parameters after steps, each of which ends with the parameters in other memory."""
     optimizer = two_groups()
