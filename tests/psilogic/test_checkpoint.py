@@ -141,11 +141,13 @@ def test_a_rest_in_which_the_term_only_waits_is_said(steps: int, warned: int) ->
     train(theirs, 0, 10)
     mine = PsiLogic(copies_of(theirs), total_steps=steps)
     with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         mine.load_state_dict(theirs.state_dict())
     assert [warning.filename for warning in said] == warned * [__file__]
     assert all("its detector starts at step 10 and waits for 500 steps" in str(warning.message) for warning in said)
     train(mine, 10, 1)
     with warnings.catch_warnings(record=True) as said_again:
+        warnings.simplefilter("always")
         PsiLogic(copies_of(mine), total_steps=steps).load_state_dict(mine.state_dict())
     assert len(said_again) == len(said)
 
