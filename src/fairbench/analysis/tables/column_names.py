@@ -81,10 +81,6 @@ WITHOUT_NAME = re.compile(r"column \d+|level[ _]\d+|unnamed: ?\d+(?:_level_\d+)?
 """What programs and the readers of this package write in place of the name of a column."""
 PREFIX = re.compile(r"(?:(?:config|params?|hparams|metrics?|summary|tags|args|cfg)[./]|params_|user_attrs_|_+)")
 """The prefix that trackers put before the name of a column."""
-RUN_WITH_SEED = re.compile(r"(.+?)[\s_./(-]*seed[\s_=:-]*(\d+)\)?", re.IGNORECASE)
-"""The name of a run with its seed."""
-RUN_WITH_NUMBER = re.compile(r"(?!.*\d\.\d+$)(.+?)[\s_./-]+(?:s|run|rep|trial|version)?[\s_=-]*(\d+)", re.IGNORECASE)
-"""The name of a run with a whole number, which may be its seed."""
 
 
 def plain_name(column: str) -> str:

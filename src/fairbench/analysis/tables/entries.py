@@ -7,7 +7,8 @@ from fairbench.analysis.tables.columns import Roles
 from fairbench.analysis.tables.layout import LongTable
 from fairbench.analysis.tables.metric_names import chosen_metric, is_metric
 from fairbench.analysis.tables.readers.sheet import Row
-from fairbench.analysis.tables.run_names import note_on_seeds, seeds_of_names
+from fairbench.analysis.tables.run_names import note_on_seeds
+from fairbench.analysis.tables.seed_names import seeds_of_names
 from fairbench.common.errors import UsageError
 
 

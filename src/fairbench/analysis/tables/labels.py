@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from fairbench.analysis.tables.metric_names import is_metric, statistic_of
+from fairbench.analysis.tables.seed_names import are_seeds
 
 OPTIMIZERS = re.compile(
     r"(?:ada(?!pt)|n?adam|radam|[np]?sgd|lion|normuon|muon|rmsprop|lamb(?!da)|lars|shampoo|soap|sophia|nesterov|l?bfgs"
@@ -40,8 +41,6 @@ FILLER = re.compile(
     r"|test|val|dev|seeds?|runs?|tasks?|data|datasets?|sets?|trials?|reps?|folds?|score|scores|acc|accuracy|n|\d+)"
 )
 """A word that may stand with a word of a summary, as in "average over 5 seeds"."""
-SEED = re.compile(r"(?:(?:random[\s_-]*)?seed|run|rep|repeat|replicate|trial|fold|split)[\s_#=:-]*(\d+)", re.IGNORECASE)
-"""The name of a seed, such as "seed 3"."""
 WORD = re.compile(r"[^\W_]+(?:\.\d+)?%?|[∅]")
 """Letters and digits, which decimals and a percent sign may follow, such as "12.5%"; or the sign of a mean."""
 
@@ -60,21 +59,6 @@ def is_summary(text: str) -> bool:
     if not summaries:
         return False
     return all(SUMMARY.fullmatch(word) or FILLER.fullmatch(word) for word in words)
-
-
-def seed_in(text: str) -> str:
-    """The number of a seed in a text such as "3" or "seed 3"; empty for another text."""
-    stripped = text.strip()
-    match = SEED.fullmatch(stripped)
-    if match:
-        return match[1]
-    is_whole = re.fullmatch(r"\d+(?:\.0+)?", stripped)
-    return stripped if is_whole else ""
-
-
-def are_seeds(texts: Iterable[str]) -> bool:
-    """Whether all texts are seeds."""
-    return all(seed_in(text) for text in texts)
 
 
 def are_sizes(texts: Iterable[str]) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fairbench.analysis.tables.cell_numbers import pair_of
 from fairbench.analysis.tables.column_names import has_no_name
 from fairbench.analysis.tables.columns import Columns, Roles, which_optimizer
-from fairbench.analysis.tables.labels import are_seeds, is_summary, seed_in
+from fairbench.analysis.tables.labels import is_summary
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.runs import check_runs, with_rows_as_steps
+from fairbench.analysis.tables.seed_names import are_seeds, seed_in
 from fairbench.analysis.tables.value_columns import columns_of_value
 from fairbench.analysis.tables.wide import Wide, wide, with_row_for_each
 from fairbench.common.errors import UsageError

@@ -1,15 +1,15 @@
 """The names of runs, in a column or in the names of columns: their parts say the optimizer, the arena and the seed."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairbench.analysis.tables.column_names import RUN_WITH_NUMBER, RUN_WITH_SEED, RUNS, plain_name
+from fairbench.analysis.tables.column_names import RUNS, plain_name
 from fairbench.analysis.tables.columns import Columns
-from fairbench.analysis.tables.labels import are_seeds, is_data_set
+from fairbench.analysis.tables.labels import is_data_set
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readers.name_parts import have_seeds, labels_by_pattern, labels_of_grid
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
+from fairbench.analysis.tables.seed_names import are_seeds, seeds_of_names
 from fairbench.analysis.tables.wide import ValueColumn, value_column, wide
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
@@ -210,24 +210,6 @@ def _with_seeds(columns: Columns, runs: RunNames) -> Sheet:
         return columns.sheet
     labels = [{"optimizer": seeds[name][0], "seed": seeds[name][1]} for name in runs.names]
     return _with_labels(columns, runs, labels).with_note(note_on_seeds(seeds))
-
-
-def seeds_of_names(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The optimizer and the seed at the end of each name of a run; names without a seed are left out.
-
-    The word seed may stand before it. Otherwise all names must have a number, of two or more optimizers, each with two
-    or more names.
-    """
-    matches = {name: RUN_WITH_SEED.fullmatch(name) for name in names}
-    with_seed = {name: (match[1], match[2]) for name, match in matches.items() if match}
-    if with_seed:
-        return with_seed
-    matches = {name: RUN_WITH_NUMBER.fullmatch(name) for name in names}
-    numbers = {name: (match[1], match[2]) for name, match in matches.items() if match}
-    run_counts = Counter(optimizer for optimizer, _ in numbers.values())
-    if len(numbers) < len(names) or len(run_counts) < 2 or min(run_counts.values()) < 2:
-        return {}  # the numbers may be a part of the optimizers' names
-    return numbers
 
 
 def note_on_seeds(seeds: Mapping[str, tuple[str, str]]) -> str:

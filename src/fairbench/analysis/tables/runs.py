@@ -7,11 +7,12 @@ from dataclasses import replace
 from fairbench.analysis.tables.cell_numbers import given_texts, is_lost, is_number
 from fairbench.analysis.tables.column_names import is_incidental, is_varied
 from fairbench.analysis.tables.columns import Roles, has_numbers
-from fairbench.analysis.tables.labels import are_seeds, are_sizes
+from fairbench.analysis.tables.labels import are_sizes
 from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.remarks import is_mostly_empty, is_unique, notes_on_remarks
+from fairbench.analysis.tables.seed_names import are_seeds
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.common.grouping import grouped

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fairbench.analysis.tables.column_names import VALUES, is_of_test, is_setting, plain_name
 from fairbench.analysis.tables.columns import Columns, Roles
-from fairbench.analysis.tables.labels import is_data_set, is_optimizer, is_summary, seed_in
+from fairbench.analysis.tables.labels import is_data_set, is_optimizer, is_summary
 from fairbench.analysis.tables.metric_names import (
     OF_METRIC,
     arrow_of,
@@ -19,6 +19,7 @@ from fairbench.analysis.tables.metric_names import (
 )
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.runs import ADDED
+from fairbench.analysis.tables.seed_names import seed_in
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 

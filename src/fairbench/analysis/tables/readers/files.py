@@ -120,7 +120,7 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     table = Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, is_joined=True)
     if RUN in label_columns:
         return table
-    first, *_ = _differing_parts(files)
+    first = _differing_parts(files)[0]
     return replace(table, example=f"path {first}", origins=labels[0])
 
 

@@ -10,16 +10,11 @@ from math import prod
 from typing import NamedTuple
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, is_varied, plain_name
-from fairbench.analysis.tables.labels import are_seeds, is_data_set, is_optimizer
+from fairbench.analysis.tables.labels import is_data_set, is_optimizer
+from fairbench.analysis.tables.seed_names import NUMBER_AT_THE_END, SEED_IN_NAME, are_seeds
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 
-SEED = re.compile(r"(?<![a-z\d])(?P<word>(?:random[\s_-]*)?seed[\s_=:-]*)(?P<seed>\d+)(?![a-z\d])", re.IGNORECASE)
-"""A seed with its word."""
-NUMBER_AT_THE_END = re.compile(
-    r"(?<=[\s_./-])(?<!\d\.)(?P<word>(?:s|run|rep|trial|version)?[\s_=-]*)(?P<seed>\d+)$", re.IGNORECASE
-)
-"""A whole number at the end of a name, which is taken as its seed."""
 MARK = "\0"
 """What stands for the seed in a name."""
 SEPARATORS = ("/", "/_", "/-", "/ ", "/.", "/,", "/_-")
@@ -152,7 +147,7 @@ def have_seeds(names: Sequence[str]) -> bool:
 
 def _with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """The word and the number of the seed of each name, and the names with a mark for it; none if a name has none."""
-    for pattern in (SEED, NUMBER_AT_THE_END):
+    for pattern in (SEED_IN_NAME, NUMBER_AT_THE_END):
         found = [match for match in map(pattern.search, names) if match is not None]
         if len(found) == len(names):
             seeds = [(match["word"], match["seed"]) for match in found]
