@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
 from fairbench.analysis.statistics.significance import difference_test
-from fairbench.common.formatting import plural
+from fairbench.common.formatting import plural, short_hash
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, locked_settings
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -129,7 +129,7 @@ def _with_code_as_digest(entries: Mapping[str, Mapping[str, Any]], kept: Collect
     for name, entry in entries.items():
         if name in kept:
             code = digest(entry["code"])
-            shortened[name] = {**entry, "code": code[:12]}
+            shortened[name] = {**entry, "code": short_hash(code)}
     return shortened
 
 
@@ -168,8 +168,8 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
     metric = a.suite.arenas[arena].metric
     compared = _compared(a, b, ours, theirs, metric)
     reference = a.suite.reference
-    side_a = _side(a, ours, metric, reference)
-    side_b = _side(b, theirs, metric, reference)
+    values_a = _values(a, ours, metric, reference)
+    values_b = _values(b, theirs, metric, reference)
     return TwoArms(
         arena=arena,
         optimizer=ours.optimizer,
@@ -181,16 +181,16 @@ def _two_arms(a: Analyses, b: Analyses, ours: ArmResults, theirs: ArmResults) ->
         p=compared.p,
         method=compared.method,
         note=compared.note,
-        mean_a=side_a.mean,
-        std_a=side_a.std,
-        n_a=side_a.n,
-        mean_b=side_b.mean,
-        std_b=side_b.std,
-        n_b=side_b.n,
-        lr_a=side_a.lr,
-        lr_b=side_b.lr,
-        step_ratio_a=side_a.step_ratio,
-        step_ratio_b=side_b.step_ratio,
+        mean_a=values_a.mean,
+        std_a=values_a.std,
+        n_a=values_a.n,
+        mean_b=values_b.mean,
+        std_b=values_b.std,
+        n_b=values_b.n,
+        lr_a=values_a.lr,
+        lr_b=values_b.lr,
+        step_ratio_a=values_a.step_ratio,
+        step_ratio_b=values_b.step_ratio,
     )
 
 
@@ -241,7 +241,7 @@ def _factory_and_options(analyses: Analyses, arm: ArmResults) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Side:
+class ArmValues:
     """The values of one study for an arm; `TwoArms` explains the fields."""
 
     mean: float | None
@@ -251,10 +251,10 @@ class Side:
     step_ratio: float | None
 
 
-def _side(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> Side:
+def _values(analyses: Analyses, arm: ArmResults, metric: str, reference: str) -> ArmValues:
     """The values of one study for an arm."""
     values = arm.scores(metric)
-    return Side(
+    return ArmValues(
         mean=fmean(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
         n=len(values),
@@ -301,6 +301,6 @@ def _training_of_arena(analyses: Analyses, arena: str) -> dict[str, Any]:
         **plan,
         **training,
         "schedule": plan["schedule"] or training["schedule"],
-        "data’s sha256": study.arenas[arena].fingerprint[:12],
+        "data’s sha256": short_hash(study.arenas[arena].fingerprint),
         "selection": study.suite.selection,
     }

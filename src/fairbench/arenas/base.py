@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import short_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,7 @@ class Arena:
         if fingerprint and data.fingerprint != fingerprint:
             raise UsageError(
                 f"the data of {type(self).__name__} {dict(options)} have changed since the study was planned: sha256 "
-                f"{data.fingerprint[:12]} and not {fingerprint[:12]}; run it again"
+                f"{short_hash(data.fingerprint)} and not {short_hash(fingerprint)}; run it again"
             )
         return data
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairbench.cli.options import settings
 from fairbench.common.errors import UsageError, pick
-from fairbench.common.formatting import format_bytes
+from fairbench.common.formatting import format_bytes, short_hash
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import PREPARED, DatasetConfig, configs_of, dataset_config
 from fairbench.data.preparation.hub import local_files
@@ -198,7 +198,7 @@ def _hub_line(config: DatasetConfig, hub_root: Path) -> str:
         state = f"{len(files)} files there"
         if missing:
             state += f", {', '.join(missing)} missing"
-    return f"{config.info.repository} at {config.info.revision[:12]}, {state}"
+    return f"{config.info.repository} at {short_hash(config.info.revision)}, {state}"
 
 
 def prepared_line(folder: Path) -> str:

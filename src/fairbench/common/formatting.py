@@ -9,6 +9,8 @@ from fairbench.common.grouping import grouped
 
 SHOWN = 4
 """The largest number of values that a list shows."""
+SHOWN_DIGITS = 12
+"""The digits of a hash that are shown."""
 MOST_DECIMALS = 7
 """The most decimals of an end of an interval that lies near 0."""
 NEGATIVE = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
@@ -67,6 +69,11 @@ def percent(share: float | None) -> str:
     if text == "100" and share < 1:
         return ALMOST_ALL
     return f"{text}%"
+
+
+def short_hash(text: str) -> str:
+    """The beginning of a commit or another hash, as texts show it."""
+    return text[:SHOWN_DIGITS]
 
 
 def some(values: Sequence[str], separator: str = ", ") -> str:
@@ -173,7 +180,7 @@ def interval(middle: float | None, low: float | None, high: float | None) -> str
 def with_ends(common: Notation, middle: float, low: float | None, high: float | None) -> str:
     """A difference and the ends of its interval in a common notation."""
     center = common.text(middle, "+")
-    mantissa, *_ = center.split("e")
+    mantissa = center.partition("e")[0]
     if not mantissa.strip("+−.0"):
         center = center[1:]  # 0 in these digits has no sign
     ends = [_end(common, end) for end in (low, high) if end is not None]

@@ -7,8 +7,9 @@ from typing import Any
 
 from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import short_hash
 from fairbench.gate.ledger import ABANDONED, Ledger
-from fairbench.gate.opened import STUDIES, Gate, changing, locked, read_gate, repository_here, session_folders
+from fairbench.gate.opened import STUDIES, Gate, changing, locked, read_gate, session_folders
 from fairbench.gate.repository import (
     check_patterns,
     check_protected,
@@ -44,7 +45,7 @@ def init(declared: Mapping[str, Any], patterns: Sequence[str], new: bool, quiet:
     Raises:
         UsageError: the repository has a session already, or a pattern matches no file.
     """
-    repository = repository_here()
+    repository = Repository.here()
     with locked(repository):
         folders = session_folders(repository)
         facts = _first_entry(repository, declared, patterns, earlier=len(folders))
@@ -135,7 +136,7 @@ def _check_try(gate: Gate, commit: str) -> None:
     """Raise `UsageError` if a commit cannot be tried."""
     check_protected(gate.repository, commit, gate.ledger.facts)
     if tree_of(gate.repository, commit) == tree_of(gate.repository, gate.session.head):
-        raise UsageError(f"{commit[:12]} has the same files as head; commit a change, or name another commit")
+        raise UsageError(f"{short_hash(commit)} has the same files as head; commit a change, or name another commit")
 
 
 def certify(quiet: bool) -> Shown:
@@ -210,7 +211,7 @@ def _begin_prune(gate: Gate, margin: float) -> None:
 
 def _arm_without(commit: str) -> str:
     """The name of the stack without a change."""
-    return f"without {commit[:12]}"
+    return f"without {short_hash(commit)}"
 
 
 def _verdicts(gate: Gate, step: PastStep) -> dict[str, str]:
@@ -242,10 +243,10 @@ def _begin(gate: Gate, kind: str, arms: Mapping[str, str], commit: str, **facts:
 
 def status() -> Shown:
     """The session after its last step. Nothing is changed."""
-    return replace(shown(read_gate(repository_here(), completes=False)), exit_code=0)
+    return replace(shown(read_gate(Repository.here(), completes=False)), exit_code=0)
 
 
 def steps() -> list[PastStep]:
     """The steps of the session. Nothing is changed."""
-    gate = read_gate(repository_here(), completes=False)
+    gate = read_gate(Repository.here(), completes=False)
     return steps_of(gate.ledger.entries)

@@ -11,7 +11,7 @@ from fairbench.gate.ledger import LEDGER, Ledger, read_ledger
 from fairbench.gate.repository import common_folder
 from fairbench.gate.session import Session
 from fairbench.gate.training import Trainer
-from fairbench.runner.git import GitFailed, Repository, git
+from fairbench.runner.git import Repository
 
 STUDIES = "studies"
 """The folder of the studies of a session."""
@@ -44,16 +44,6 @@ class Gate:
             certifies=certifies,
             margin=margin,
         )
-
-
-def repository_here() -> Repository:
-    """The repository of the working directory. Raises `UsageError` if there is none."""
-    try:
-        git(Path(), "rev-parse", "--show-toplevel")
-    except GitFailed as error:
-        reason = f"{Path.cwd()} is in no git repository ({error})"
-        raise UsageError(f"{reason}; start fairbench in the checkout of the program") from None
-    return Repository.here("gate")
 
 
 def session_folders(repository: Repository) -> list[Path]:
@@ -105,7 +95,7 @@ def changing() -> Iterator[Gate]:
     Raises:
         UsageError: there is no such session, or another command changes it.
     """
-    repository = repository_here()
+    repository = Repository.here()
     with locked(repository):
         gate = read_gate(repository, completes=True)
         if not gate.session.std:

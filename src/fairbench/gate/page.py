@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.common.formatting import number, p_value, percent, plural
+from fairbench.common.formatting import number, p_value, percent, plural, short_hash
 from fairbench.gate.rules import ALPHA, level_spent
 from fairbench.gate.session import Entry, Session
 from fairbench.gate.steps import LOG, PastStep, certified_of, log_row
@@ -17,8 +17,6 @@ from fairbench.report.view import TextColumn, differences, integers, numbers, ta
 PAGE = "gate.html"
 STEPS_NAME = "steps"
 """The name of the table of steps."""
-SHOWN = 12
-"""The characters of a commit's name that are shown."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,6 @@ class Told:
     def certificates(self) -> list[PastStep]:
         """All certificates, also those that certified nothing."""
         return [step for step in self.steps if step.kind == "certificate"]
-
-
-def _short(commit: str) -> str:
-    """The beginning of a commit's name, as the page shows it."""
-    return commit[:SHOWN]
 
 
 def _claims(told: Told) -> list[str]:
@@ -65,11 +58,11 @@ def _pending(told: Told) -> list[str]:
     session = told.session
     if not session.pending:
         return []
-    kept = ", ".join(_short(keep.commit) for keep in session.pending)
+    kept = ", ".join(short_hash(keep.commit) for keep in session.pending)
     return [f"Kept and not certified, so nothing is claimed of them: {kept}."]
 
 
-COMMIT = TextColumn("Commit", lambda step: _short(step.commit))
+COMMIT = TextColumn("Commit", lambda step: short_hash(step.commit))
 
 CERTIFICATES = Output[Told](
     name="ladder",
@@ -131,7 +124,7 @@ def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[Pas
         source=Told(facts, session, steps),
         sections=(CLAIMED, ALL_STEPS),
         title=f"gate, {facts['metric']}",
-        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {_short(facts['base'])}.",
+        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {short_hash(facts['base'])}.",
         flags=(),
         page_name=PAGE,
     )

@@ -1,14 +1,13 @@
 """What a session asks the git repository of the program."""
 
-import tempfile
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
-from fairbench.common.formatting import some
+from fairbench.common.formatting import short_hash, some
 from fairbench.gate.session import Entry, Keep
-from fairbench.runner.git import AUTHOR, WORKING_TREE, GitFailed, Repository, git
+from fairbench.runner.git import AUTHOR, WORKING_TREE, GitFailed, Repository, git, own_index
 
 REFS = "refs/fairbench/gate"
 """The references that keep the commits of sessions from being removed by git."""
@@ -36,7 +35,7 @@ def commit_of(repository: Repository, revision: str, folder: Path) -> str:
     if not revision:
         changed = git(repository.root, "status", "--porcelain", "--untracked-files=no")
         revision = WORKING_TREE if changed else "HEAD"
-    return repository.commit("try", revision, folder)
+    return repository.commit(revision, folder)
 
 
 def tree_of(repository: Repository, commit: str) -> str:
@@ -99,21 +98,14 @@ def check_protected(repository: Repository, commit: str, facts: Entry) -> None:
     changed = [path for path in {**before, **now} if before.get(path) != now.get(path)]
     if changed:
         reason = f"{some(changed)} is protected, and differs from the one of the session's first base"
-        raise UsageError(f"{commit[:12]}: {reason}; a try may not change what evaluates it")
+        raise UsageError(f"{short_hash(commit)}: {reason}; a try may not change what evaluates it")
 
 
 def without(repository: Repository, base: str, keep: Keep) -> str | None:
-    """A commit of base without what a keep has changed; None if later changes build on it.
-
-    It is made with an index of its own, and the checkout stays as it is.
-    """
-    with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
-        variables = {"GIT_INDEX_FILE": str(Path(temporary) / "index")}
-        for key, value in AUTHOR.items():
-            variables[f"GIT_AUTHOR_{key}"] = value
-            variables[f"GIT_COMMITTER_{key}"] = value
+    """A commit of base without what a keep has changed; None if later changes build on it."""
+    with own_index() as variables:
         git(repository.root, "read-tree", base, variables=variables)
-        patch = str(Path(temporary) / "patch")
+        patch = f"{variables['GIT_INDEX_FILE']}.patch"
         form = ("-p", "--binary", "--full-index", f"--output={patch}")
         git(repository.root, "diff-tree", *form, keep.onto, keep.commit)
         try:
@@ -121,5 +113,5 @@ def without(repository: Repository, base: str, keep: Keep) -> str | None:
         except GitFailed:
             return None
         tree = git(repository.root, "write-tree", variables=variables)
-        message = f"without {keep.commit[:12]}"
+        message = f"without {short_hash(keep.commit)}"
         return git(repository.root, "commit-tree", tree, "-p", base, "-m", message, variables=variables)

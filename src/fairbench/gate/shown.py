@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairbench.common.formatting import number, p_value, percent, plural
+from fairbench.common.formatting import number, p_value, percent, plural, short_hash
 from fairbench.gate.opened import Gate
 from fairbench.gate.page import write_page
 from fairbench.gate.repository import commit_of, is_working_tree
@@ -15,8 +15,6 @@ from fairbench.runner.git import WORKING_TREE
 
 EXIT_CODES = {"keep": 0, "calibrated": 0, "certified": 0, "pruned": 0, "failed": 3}
 """The exit code of a command by its verdict; 1 for every other one."""
-NAMED = 12
-"""The digits of a commit in texts."""
 SLOWER = 1.02
 """A step that takes at least such a multiple of head's time is said to be slower."""
 CONTINUED_BY = {
@@ -131,7 +129,7 @@ def _is_at_dropped(gate: Gate, steps: Sequence[PastStep]) -> bool:
 def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
     """The lines of a terminal."""
     session = gate.session
-    lines = [f"{step.verdict}: {step.kind} of {step.commit[:NAMED]} {step.subject}".rstrip()]
+    lines = [f"{step.verdict}: {step.kind} of {short_hash(step.commit)} {step.subject}".rstrip()]
     if step.value_text:
         lines.append(f"{gate.ledger.facts['metric']}: {step.value_text}")
     if step.end.get("reason"):
@@ -139,12 +137,11 @@ def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
     if step.gain is not None:
         lines.append(_gain_line(step))
     for keep, verdict in values["keeps"].items():
-        lines.append(f"without {keep[:NAMED]}: {verdict}")
+        lines.append(f"without {short_hash(keep)}: {verdict}")
     lines += _speed_lines(values["step_seconds"])
     left = percent(values["level_left"])
-    lines.append(
-        f"base {session.base[:NAMED]}, head {session.head[:NAMED]}, {plural(len(session.pending), 'keep')} pending"
-    )
+    pending = plural(len(session.pending), "keep")
+    lines.append(f"base {short_hash(session.base)}, head {short_hash(session.head)}, {pending} pending")
     lines.append(f"{plural(session.runs, 'run')} so far; level left {left} of {percent(ALPHA)}")
     if session.std:
         seen = number(values["detectable"], 2)

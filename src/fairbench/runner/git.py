@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from fairbench.common.files import remove
 WORKING_TREE = "@"
 """The revision that stands for the working tree as it is now."""
 AUTHOR = {"NAME": "fairbench", "EMAIL": "fairbench@localhost", "DATE": "2000-01-01T00:00:00+0000"}
-"""The author of the commit of a working tree. It is always the same, so that equal files give equal commits."""
+"""The author of the commits made here. It is always the same, so that equal files give equal commits."""
 POINTER = b"version https://git-lfs"
 """The beginning of a file that stands for one that git-lfs has not fetched."""
 
@@ -32,27 +33,29 @@ class Repository:
     prefix: str
 
     @classmethod
-    def here(cls, variant: str) -> "Repository":
-        """The repository of the working directory. `variant` is the one that asks for it, for the error."""
+    def here(cls) -> "Repository":
+        """The repository of the working directory. Raises `UsageError` if there is none."""
         try:
             root = git(Path(), "rev-parse", "--show-toplevel")
             prefix = git(Path(), "rev-parse", "--show-prefix")
         except GitFailed as error:
-            reason = f"has a revision, and {Path.cwd()} is in no git repository ({error})"
-            raise UsageError(f"variants.{variant}: {reason}; start fairbench in the checkout of the program") from None
+            reason = f"{Path.cwd()} is in no git repository ({error})"
+            raise UsageError(f"{reason}; start fairbench in the checkout of the program") from None
         return cls(Path(root), prefix.removesuffix("/"))
 
-    def commit(self, variant: str, revision: str, excluded: Path) -> str:
-        """The commit of a revision. The working tree is taken without the folder `excluded`."""
+    def commit(self, revision: str, excluded: Path) -> str:
+        """The commit of a revision. The working tree is taken without the folder `excluded`.
+
+        Raises:
+            UsageError: git does not know the revision.
+        """
         if revision == WORKING_TREE:
             return self._commit_of_working_tree(excluded)
         try:
             return git(self.root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         except GitFailed:
             advice = "see git log and git branch; @ alone is the working tree, @./FOLDER a folder"
-            raise UsageError(
-                f"variants.{variant}: git knows no revision {revision!r} in {self.root}; {advice}"
-            ) from None
+            raise UsageError(f"git knows no revision {revision!r} in {self.root}; {advice}") from None
 
     def has(self, commit: str) -> bool:
         """Whether a commit is in the repository. One of a working tree may be removed by git after some weeks."""
@@ -63,19 +66,12 @@ class Repository:
         return True
 
     def _commit_of_working_tree(self, excluded: Path) -> str:
-        """A commit of the files of the working tree, tracked or not, but without ignored ones.
-
-        It is made with an index of its own.
-        """
-        with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary:
-            index = Path(temporary) / "index"
-            variables = {"GIT_INDEX_FILE": str(index)}
-            for key, value in AUTHOR.items():
-                variables[f"GIT_AUTHOR_{key}"] = value
-                variables[f"GIT_COMMITTER_{key}"] = value
-            own_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
-            if own_index.exists():
-                shutil.copy2(own_index, index)  # with its time, by which git knows what may have changed
+        """A commit of the files of the working tree, tracked or not, but without ignored ones."""
+        with own_index() as variables:
+            users_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
+            if users_index.exists():
+                # with its time, by which git knows what may have changed
+                shutil.copy2(users_index, variables["GIT_INDEX_FILE"])
             paths = ["."]
             if excluded.is_relative_to(self.root):
                 paths.append(f":(exclude){excluded.relative_to(self.root)}")
@@ -83,7 +79,7 @@ class Repository:
             tree = git(self.root, "write-tree", variables=variables)
             return git(self.root, "commit-tree", tree, "-m", "working tree", variables=variables)
 
-    def check_words(self, variant: str, words: Iterable[str]) -> None:
+    def check_words(self, words: Iterable[str]) -> None:
         """Raise `UsageError` if a word of a command is the absolute path of a file that git tracks.
 
         The file would be the same for every revision.
@@ -94,24 +90,53 @@ class Repository:
                 continue
             if git(self.root, "ls-files", "--", word):
                 reason = f"{word} is the same file in every revision"
-                raise UsageError(f"variants.{variant}: {reason}; give its path relative to {Path.cwd()}")
+                raise UsageError(f"{reason}; give its path relative to {Path.cwd()}")
 
-    def check_out(self, commit: str, folder: Path) -> list[str]:
-        """Make a worktree of a commit in a folder, unless it is there. Returns what is missing in it, in words."""
-        complete = folder.with_name(f"{folder.name}.complete")
-        if not complete.exists():
-            self.remove(folder)  # an interrupted run may have left a part of it
+
+@dataclass(frozen=True)
+class Worktree:
+    """A checkout of a commit in a folder of its own.
+
+    Attributes:
+        root: the folder of the user's checkout.
+        commit: the commit.
+        folder: the folder of this checkout.
+    """
+
+    root: Path
+    commit: str
+    folder: Path
+
+    @property
+    def _complete(self) -> Path:
+        """The file that is there once the whole commit is checked out."""
+        return self.folder.with_name(f"{self.folder.name}.complete")
+
+    def check_out(self) -> list[str]:
+        """Make the folder, unless it is complete. Returns what is missing in it, in words."""
+        if not self._complete.exists():
+            self.remove()  # an interrupted run may have left a part of it
             no_hooks = ("-c", f"core.hooksPath={os.devnull}")
-            git(self.root, *no_hooks, "worktree", "add", "--force", "--detach", str(folder), commit)
-            complete.touch()
-        return [*_missing_submodules(folder), *_missing_files(folder)]
+            git(self.root, *no_hooks, "worktree", "add", "--force", "--detach", str(self.folder), self.commit)
+            self._complete.touch()
+        return [*_missing_submodules(self.folder), *_missing_files(self.folder)]
 
-    def remove(self, folder: Path) -> None:
-        """Remove a worktree, if it exists."""
-        complete = folder.with_name(f"{folder.name}.complete")
-        remove(complete)
-        remove(folder)
+    def remove(self) -> None:
+        """Remove the folder, if it exists."""
+        remove(self._complete)
+        remove(self.folder)
         git(self.root, "worktree", "prune")
+
+
+@contextmanager
+def own_index() -> Iterator[dict[str, str]]:
+    """The variables with which git makes a commit of an index of its own, so that the user's stays as it is."""
+    with tempfile.TemporaryDirectory(prefix="fairbench-") as folder:
+        variables = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        for key, value in AUTHOR.items():
+            variables[f"GIT_AUTHOR_{key}"] = value
+            variables[f"GIT_COMMITTER_{key}"] = value
+        yield variables
 
 
 class GitFailed(Exception):

@@ -17,16 +17,14 @@ from typing import IO
 from fairbench.arenas.program_command import words_of
 from fairbench.common.errors import CallFailed, UsageError
 from fairbench.common.files import remove, write_atomically
-from fairbench.common.formatting import some
+from fairbench.common.formatting import short_hash, some
 from fairbench.optimizers.variant import VariantPlan
-from fairbench.runner.git import WORKING_TREE, Repository
+from fairbench.runner.git import WORKING_TREE, Repository, Worktree
 from fairbench.study.history import History, read_history
 from fairbench.suites.schema import Suite
 
 COMMITS = "commits.json"
 """The file in the folder of the worktrees with the commit of each revision."""
-NAMED = 12
-"""The digits of a commit in messages."""
 
 
 @dataclass(frozen=True)
@@ -66,35 +64,48 @@ def checked_out(
         return
     study = study.resolve()
     folder = folder.resolve()
-    repository = Repository.here(next(iter(revisions)))
+    with _explained(next(iter(revisions))):
+        repository = Repository.here()
     for name, variant in revisions.items():
         for plan in suite.arenas.values():
-            repository.check_words(name, words_of(plan.model["program"], variant.args))
+            with _explained(name):
+                repository.check_words(words_of(plan.model["program"], variant.args))
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "used", fcntl.LOCK_SH) as used:
         with _locked(folder / "changing", fcntl.LOCK_EX):
             fixed = _fixed(folder, history)
-            commits = {}
             for name, variant in revisions.items():
-                commits[name] = _commit(repository, name, variant.revision, fixed, study, say)
-                fixed[variant.revision] = commits[name]
+                with _explained(name):
+                    fixed[variant.revision] = _commit(repository, name, variant.revision, fixed, study, say)
             write_atomically(folder / COMMITS, json.dumps(fixed))
-            for name, commit in commits.items():
-                missing = repository.check_out(commit, folder / commit)
+            worktrees = {}
+            for name, variant in revisions.items():
+                commit = fixed[variant.revision]
+                worktrees[name] = Worktree(repository.root, commit, folder / commit)
+                missing = worktrees[name].check_out()
                 if missing:
                     say(f"{name}: not in its checkout: {some(missing)}")
         stays = False
         try:
-            yield CheckedOut(_with_commits(suite, commits, repository.prefix), str(folder))
+            yield CheckedOut(_with_commits(suite, worktrees, repository.prefix), str(folder))
         except BaseException as error:
             has_begun = _was_interrupted(error) or read_history(study).plans
             stays = folder.is_relative_to(study) and bool(has_begun)
             raise
         finally:
             if not stays and _is_last(used):
-                for commit in commits.values():
-                    repository.remove(folder / commit)
+                for worktree in worktrees.values():
+                    worktree.remove()
                 remove(folder)
+
+
+@contextmanager
+def _explained(variant: str) -> Iterator[None]:
+    """Say in an error of git on which variant's revision it is."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"variants.{variant}: {error}") from None
 
 
 def _was_interrupted(error: BaseException) -> bool:
@@ -141,36 +152,32 @@ def _commit(
     shown = "the working tree" if revision == WORKING_TREE else revision
     commit = fixed.get(revision)
     if commit is None:
-        commit = repository.commit(name, revision, study)
-        say(f"{name}: {shown}, commit {commit[:NAMED]}")
+        commit = repository.commit(revision, study)
+        say(f"{name}: {shown}, commit {short_hash(commit)}")
         return commit
     if not repository.has(commit):
-        reason = f"the study began with commit {commit[:NAMED]} of {shown}, which is not in {repository.root}"
-        raise UsageError(f"variants.{name}: {reason}; fetch it, or give another --output-dir for a new study")
-    line = f"{name}: {shown}, commit {commit[:NAMED]}"
-    present = _present(repository, name, revision, study)
+        reason = f"the study began with commit {short_hash(commit)} of {shown}, which is not in {repository.root}"
+        raise UsageError(f"{reason}; fetch it, or give another --output-dir for a new study")
+    line = f"{name}: {shown}, commit {short_hash(commit)}"
+    try:
+        present = repository.commit(revision, study)
+        now = f"it is {short_hash(present)}"
+    except UsageError:
+        present = ""
+        now = "git knows no such revision"
     if commit != present:
-        now = f"it is {present[:NAMED]}" if present else "git knows no such revision"
         line += f", as when the study began; now {now}, and a study of that needs another --output-dir"
     say(line)
     return commit
 
 
-def _present(repository: Repository, name: str, revision: str, study: Path) -> str:
-    """The commit of a revision as it is now; empty if git does not know it any more."""
-    try:
-        return repository.commit(name, revision, study)
-    except UsageError:
-        return ""
-
-
-def _with_commits(suite: Suite, commits: Mapping[str, str], prefix: str) -> Suite:
+def _with_commits(suite: Suite, worktrees: Mapping[str, Worktree], prefix: str) -> Suite:
     """A suite whose variants run in a folder of the commits of their revisions."""
     plans = dict(suite.optimizers)
-    for name, commit in commits.items():
+    for name, worktree in worktrees.items():
         variant = plans[name].variant
         assert variant is not None
-        plans[name] = replace(plans[name], variant=replace(variant, commit=commit, folder=prefix))
+        plans[name] = replace(plans[name], variant=replace(variant, commit=worktree.commit, folder=prefix))
     return replace(suite, optimizers=plans)
 
 

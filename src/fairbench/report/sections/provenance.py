@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairbench.analysis.analyses import Analyses
-from fairbench.common.formatting import NONE, exact, plural, rate
+from fairbench.common.formatting import NONE, exact, plural, rate, short_hash
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.variant import VariantPlan
@@ -27,7 +27,7 @@ def arena_table(analyses: Analyses) -> TableView:
         return DATASETS[source].title if source else "defined by the arena"
 
     def data_hash(name: str) -> str:
-        return arenas[name].fingerprint[:12]
+        return short_hash(arenas[name].fingerprint)
 
     def metric(name: str) -> str:
         return f"{suite.arenas[name].metric} ({suite.better(name)})"
@@ -144,7 +144,7 @@ def _variant_table(suite: Suite) -> TableView:
     def code(name: str) -> str:
         plan = variant(name)
         if plan.commit:
-            return f"{plan.revision} ({plan.commit[:12]})"
+            return f"{plan.revision} ({short_hash(plan.commit)})"
         return plan.revision or plan.folder
 
     columns = [TextColumn("Variant", str), TextColumn("Words of the command", words)]
