@@ -130,18 +130,18 @@ def run(options: argparse.Namespace) -> fb.Page:
     prepare_data(options, target.suite)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
-
-    from fairbench.common.console import Terminal
-    from fairbench.runner.progress.live import LiveProgress
-    from fairbench.runner.run_study import run_study
-
-    console = Terminal(quiet=options.quiet)
-    if target.suite.description:
-        console.print(f"suite {target.suite.name}: {target.suite.description}", highlight=False, markup=False)
-    if device:
-        console.print(device, style="dim", highlight=False)
-    progress = LiveProgress(console, verbose=options.verbose)
-    run_study(target, replace(run_options, slots=slots), [progress])
+    suite = target.suite
+    heading = ""
+    if suite.description:
+        heading = f"suite {suite.name}: {suite.description}"
+    _run_study(
+        target,
+        replace(run_options, slots=slots),
+        heading=heading,
+        device=device,
+        quiet=options.quiet,
+        verbose=options.verbose,
+    )
     page = fb.open(target.directory).report()
     page.document.brief = options.quiet
     return page
@@ -170,17 +170,41 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     target = target_in(study / NOISE, suite)
     slots, device = chosen_slots(options, target)
     check_gpus(slots)
+    seeds = {base: len(suite.final.seeds), repeated: REPEATED}
+    _run_study(
+        target,
+        RunOptions(slots, seeds_of=seeds),
+        heading="",
+        device=device,
+        quiet=options.json,  # only the object is printed then
+        verbose=False,
+    )
+    return measured_noise(target.directory, seeds)
 
+
+def _run_study(
+    target: Target, run_options: RunOptions, *, heading: str, device: str, quiet: bool, verbose: bool
+) -> None:
+    """Run the trials of a study that have no record yet, and show the progress.
+
+    Args:
+        target: the study.
+        run_options: how it is run.
+        heading: the first line that is shown; empty for none.
+        device: the line on the device; empty for none.
+        quiet: whether nothing is shown.
+        verbose: whether a line is shown for each trial that ends.
+    """
     from fairbench.common.console import Terminal
     from fairbench.runner.progress.live import LiveProgress
     from fairbench.runner.run_study import run_study
 
-    console = Terminal(quiet=options.json)  # only the object is printed then
+    console = Terminal(quiet=quiet)
+    if heading:
+        console.print(heading, highlight=False)
     if device:
         console.print(device, style="dim", highlight=False)
-    seeds = {base: len(suite.final.seeds), repeated: REPEATED}
-    run_study(target, RunOptions(slots, seeds_of=seeds), [LiveProgress(console, verbose=False)])
-    return measured_noise(target.directory, seeds)
+    run_study(target, run_options, [LiveProgress(console, verbose=verbose)])
 
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:
@@ -213,15 +237,15 @@ def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
     folders = own_folders(options)
     configs = configs_of(suite.data_tables)
     if folders:
-        from fairbench.data.preparation.user_files import prepare_user_files  # slow to import
+        from fairbench.data.preparation.locate import PrepareOptions
+        from fairbench.data.preparation.prepare import prepare  # slow to import
 
         given = ", ".join(f"{option} {path}" for option, path in folders.items())
         for config in configs:
             if not config.user_path:
                 continue
-            folder = config.folder(data_root)
             try:
-                prepare_user_files(config, folder)
+                prepare(config, PrepareOptions(data_root))
             except UsageError as error:
                 raise UsageError(f"{given}: {error}") from error
         configs = [config for config in configs if not config.user_path]

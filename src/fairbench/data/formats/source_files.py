@@ -45,7 +45,7 @@ class SourceFiles:
     Attributes:
         kind: "archive", "hub" or "own".
         files: the files that are read.
-        remedy: how to replace the files, for errors.
+        remedy: how to replace the files, for errors; empty for a user's own, whose errors say it.
         revision: the commit on the hub; empty for the other kinds.
     """
 

@@ -1,4 +1,4 @@
-"""From the files of a published dataset to its prepared arrays: find, verify, read and write them, all or nothing."""
+"""From the files of a dataset to its prepared arrays: find, verify, read and write them, all or nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from fairbench.data.formats.source_files import SourceFiles, size_of, verify_fil
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
 from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.staging import check_replaceable, exclusive
-from fairbench.data.preparation.user_files import prepare_user_files
 from fairbench.data.preparation.write_folder import NOT_VERIFIED, are_verified, write_folder
 from fairbench.data.prepared import read_intact_folder
 
@@ -19,14 +18,11 @@ from fairbench.data.prepared import read_intact_folder
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
     """Prepare a dataset, unless it is already prepared.
 
-    Arrays of unverified files are prepared again once verified files are there.
+    Arrays of unverified files are prepared again once verified files are there, or other ones.
 
     Raises:
         UsageError: files are missing, wrong or damaged, or the folder cannot be written.
     """
-    if config.user_path is not None:
-        prepare_user_files(config, config.folder(options.data_root), options.again)
-        return
     target = config.folder(options.data_root).resolve()  # a link to another disk stays
     if _is_current(config, options, target):
         return
@@ -35,10 +31,14 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
             return  # the other process has prepared the dataset
         check_replaceable(target)
         source = find_source_files(config, options)
-        files = _verified_files(config, source, options.unverified)
-        if not are_verified(files):
-            say(f"{config.label}: not verified: {NOT_VERIFIED}")
-        raw = _read(config, source)
+        if config.user_path is None:
+            files = _verified_files(config, source, options.unverified)
+            if not are_verified(files):
+                say(f"{config.label}: not verified: {NOT_VERIFIED}")
+            raw = _read(config, source)
+        else:
+            raw = _read(config, source)  # what is wrong with the folder is said before anything else
+            files = _verified_files(config, source, accept_all=True)
         write_folder(config, source, files, raw, target)
 
 
@@ -60,7 +60,7 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
         say(f"{config.label}: prepared again, since {reason}")
         return False
     remedy = ""
-    if not is_verified:
+    if not is_verified and config.user_path is None:
         remedy = f", but not verified; {config.by_hand(options.data_root)}"
     say(f"{config.label}: is already prepared in {target}{remedy}")
     return True
@@ -81,4 +81,6 @@ def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
     try:
         return read(source, config.options)
     except UsageError as error:
+        if not source.remedy:
+            raise
         raise UsageError(f"{error}; {source.remedy}") from error
