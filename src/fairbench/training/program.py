@@ -72,7 +72,7 @@ def program_trial(
             try:
                 ended = _attempt(spec, folder, slot, progress, longest, show)
             except ProgramFailed as error:
-                if _is_first_attempt(folder) or not REFUSES_FOLDER.search(str(error)):
+                if _is_first_attempt(folder) or not REFUSES_FOLDER.search(error.end):
                     raise
                 say("the program refuses the folder of its interrupted attempt, and starts again in an empty one")
                 _set_aside(folder)

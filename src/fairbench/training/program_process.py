@@ -32,7 +32,28 @@ class StillRunning(Exception):
 
 
 class ProgramFailed(Exception):
-    """A program ended with an error; the message has the end of its output."""
+    """A program ended with an error.
+
+    Attributes:
+        reason: how it ended.
+        end: the end of its output.
+        file: the file of its output; None if the file is removed after the trial.
+    """
+
+    def __init__(self, reason: str, end: str, file: Path | None) -> None:
+        super().__init__(reason, end, file)
+        self.reason = reason
+        self.end = end
+        self.file = file
+
+    def without_file(self) -> str:
+        """The message for a caller that removes the file."""
+        return f"{self.reason}; the end of its output:\n{self.end}"
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return self.without_file()
+        return f"{self.reason}; the end of its output, which is {self.file}:\n{self.end}"
 
 
 def run_program(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float) -> int:
@@ -102,17 +123,22 @@ def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> ProgramFailed:
-    """The error of a program that ended with a code. It has the end of the output, and the file of the output."""
+    """The error of a program that ended with a code."""
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    output = "the end of its output"
-    if slot.checkpoints:
-        output += f", which is {own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT}"
+    reason = f"the program ended with {how}"
     if start.is_revision:
-        how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
+        reason += (
+            " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
+        )
     end = _end_of(own_folder(folder) / OUTPUT)
     if REFUSES_FOLDER.search(end) and str(folder) in end:
-        how += " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
-    return ProgramFailed(f"the program ended with {how}; {output}:\n{end}")
+        reason += (
+            " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
+        )
+    file = None
+    if slot.checkpoints:
+        file = own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT
+    return ProgramFailed(reason, end, file)
 
 
 def _end_of(file: Path) -> str:

@@ -91,7 +91,7 @@ class FirstCheck:
         except UsageError as error:
             again = self._runs.run(shortest, seed)
             if self.is_first_of_suite:
-                reason, *_ = str(error).splitlines()
+                reason = str(error).partition("\n")[0]
                 self.notices.append(
                     f"{steps} steps fail ({reason:.300}), and the {shortest} steps of its shortest trial do not; "
                     "--first-steps N checks the program with another number, 0 with none"

@@ -1,6 +1,5 @@
 """The short runs of a training program in the first check of a study."""
 
-import re
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -123,13 +122,10 @@ class ProgramRuns:
                 record = program_trial(spec, slot, lambda step, loss: None, longest=LONGEST, show=shown.append)
             except StillRunning:
                 pass
-            except (ProgramFailed, WrongResults) as error:
-                length = "as long as it runs" if self.options.own_length else f"{steps} steps"
-                reason = re.sub(rf", which is {re.escape(folder)}[^:]*", "", str(error))  # the folder is removed
-                message = f"arenas.{self.arena}, {length} with {self.name}: {reason}"
-                if isinstance(error, ProgramFailed):
-                    raise UsageError(message) from error
-                raise WrongReport(message, _asked(folder, spec)) from error
+            except ProgramFailed as error:
+                raise UsageError(f"{self._described(steps)}: {error.without_file()}") from error
+            except WrongResults as error:
+                raise WrongReport(f"{self._described(steps)}: {error}", _asked(folder, spec)) from error
             if record is not None:
                 assert record.cost
                 seconds = record.cost.seconds.total
@@ -143,6 +139,13 @@ class ProgramRuns:
             written=written(before, file_times(works_in)),
             tested=any(key.startswith("test/") for key in keys),
         )
+
+    def _described(self, steps: int) -> str:
+        """A run of some steps, in words."""
+        length = f"{steps} steps"
+        if self.options.own_length:
+            length = "as long as it runs"
+        return f"arenas.{self.arena}, {length} with {self.name}"
 
 
 def _asked(folder: str, spec: TrialSpec) -> set[str]:
