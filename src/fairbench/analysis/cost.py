@@ -10,12 +10,10 @@ from statistics import median
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults
-from fairbench.study.record import TrialCost
+from fairbench.study.record import PROGRAM, TrialCost
 
 STEP_PHASES = ("data", "forward", "backward", "step")
 """The phases of a training step, without evaluation."""
-PROGRAM = "program"
-"""The value of `data_on` for a training program."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Cost:
         train_ms: milliseconds of a training step, the sum of its phases.
         eval_s: seconds of the evaluation of a timing trial.
         total_s: seconds of all trials of the arm that are not timing trials, with the observation of the mechanism.
-        data_on: kind of the device that holds the data; "program" if a training program had them. With training on a
+        data_on: kind of the device that holds the data; `PROGRAM` if a training program had them. With training on a
             GPU it is "cpu" if the data did not fit there, and "mixed" if they fitted in some trials only.
         peak_memory_mb: highest peak memory of a timing trial, in 10^6 bytes: on a GPU that of torch's tensors, on a CPU
             that of the whole process with its libraries.

@@ -128,13 +128,17 @@ class Seconds(msgspec.Struct, frozen=True, gc=False):
     total: float
 
 
+PROGRAM = "program"
+"""What holds the data of a training program, see `TrialCost.data_on`."""
+
+
 class TrialCost(msgspec.Struct, frozen=True, gc=False):
     """The time and memory that a trial took, which differ in every run.
 
     Attributes:
         steps: number of training steps that were timed.
         alone: whether the trial had its device to itself.
-        data_on: kind of the device that held the data; "program" for a training program, all of whose wall time is
+        data_on: kind of the device that held the data; `PROGRAM` for a training program, all of whose wall time is
             that of the optimizer's step.
         other_load: of a training program, the mean number of cores that other processes used; None if not known.
         throttled: of a training program, how often the processors were throttled; None if not known.

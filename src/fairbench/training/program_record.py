@@ -11,7 +11,17 @@ import msgspec
 from fairbench.arenas.program import RESULT, ProgramOptions
 from fairbench.common.errors import nearest
 from fairbench.common.formatting import some
-from fairbench.study.record import Details, Hashes, MechanismReport, Result, Seconds, Series, TrialCost, WholeRecord
+from fairbench.study.record import (
+    PROGRAM,
+    Details,
+    Hashes,
+    MechanismReport,
+    Result,
+    Seconds,
+    Series,
+    TrialCost,
+    WholeRecord,
+)
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
@@ -97,27 +107,12 @@ def program_record(
     if reported.last > steps and not options.own_length:
         raise WrongResults(_beyond(reported, steps))
     status: Literal["finished", "diverged"] = "diverged"
-    final: dict[str, dict[str, float]] | None = None
     if reported.finite:
         status = "finished"
-        final = _final_metrics(spec, reported, options)
-    shift = 0 if options.own_length else _shift(reported, steps)
-    done = max(reported.last + shift, 1)
-    if reported.counted and status == "finished" and not options.own_length:
-        done = steps  # the reports have no steps, and the program has ended
-    result = Result(
-        steps=done,
-        final=final,
-        hashes=Hashes(
-            initial_weights=fingerprints.initial_weights,
-            batches=fingerprints.batches,
-            noise="",
-            final_weights=fingerprints.final_weights,
-        ),
-        parameters=fingerprints.parameters,
-        clip_rate=0.0,
-        path_length=fingerprints.path_length,
-    )
+    shift = 0
+    if not options.own_length:
+        shift = _shift(reported, steps)
+    result = _result(spec, options, reported, fingerprints, shift)
     phases = Seconds(data=0.0, forward=0.0, backward=0.0, step=seconds, eval=0.0, log=0.0, total=seconds)
     losses = reported.rows({"loss": "train/loss"})
     metrics = reported.rows({metric: f"val/{metric}" for metric in options.metrics})
@@ -132,12 +127,37 @@ def program_record(
             steps=result.steps,
             peak_memory_bytes=peak_memory_bytes,
             alone=slot.alone,
-            data_on="program",
+            data_on=PROGRAM,
             other_load=load.others if load else None,
             throttled=load.throttled if load else None,
         ),
         environment=environment(slot.device),
         details=details,
+    )
+
+
+def _result(
+    spec: TrialSpec, options: ProgramOptions, reported: Reported, fingerprints: Fingerprints, shift: int
+) -> Result:
+    """The result of a program. `shift` is what is added to a reported step, see `_shift`."""
+    done = max(reported.last + shift, 1)
+    final = None
+    if reported.finite:
+        final = _final_metrics(spec, reported, options)
+        if reported.counted and not options.own_length:
+            done = spec.training.steps  # the reports have no steps, and the program has ended
+    return Result(
+        steps=done,
+        final=final,
+        hashes=Hashes(
+            initial_weights=fingerprints.initial_weights,
+            batches=fingerprints.batches,
+            noise="",
+            final_weights=fingerprints.final_weights,
+        ),
+        parameters=fingerprints.parameters,
+        clip_rate=0.0,
+        path_length=fingerprints.path_length,
     )
 
 

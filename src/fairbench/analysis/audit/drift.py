@@ -9,6 +9,7 @@ from fairbench.analysis.results import ArmResults, Run
 from fairbench.analysis.statistics.significance import upper_tail
 from fairbench.common.checks import check
 from fairbench.common.formatting import percent, plural, some
+from fairbench.study.record import PROGRAM
 
 LEAST_DRIFT = 0.02
 """A smaller change of a step time, as a share of it, is not reported, even if it is larger than the margin."""
@@ -89,7 +90,7 @@ def unequal_load(case: Analyses) -> Iterator[tuple[str, str]]:
 
 def _step_seconds(arm: ArmResults) -> list[float]:
     """The seconds of a step in each final trial of a program, in the order in which the trials ended."""
-    timed = [run for run in arm.final if run.cost and run.cost.data_on == "program"]
+    timed = [run for run in arm.final if run.cost and run.cost.data_on == PROGRAM]
     seconds = []
     for run in sorted(timed, key=_ended):
         if run.cost:
