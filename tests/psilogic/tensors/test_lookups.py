@@ -1,7 +1,5 @@
 """What a step looks up: by one compiled call each if they were built, otherwise by Python, with the same result."""
 
-import subprocess
-import sys
 from collections import defaultdict
 
 import pytest
@@ -87,28 +85,3 @@ def test_which_tensors_have_moved():
         elsewhere[other] = torch.zeros(3)
         assert moved(elsewhere, bytearray(before), 1, 3) == b""
     assert len(kept) == 5
-
-
-OLDER = """
-import sys
-from array import array
-from types import SimpleNamespace
-
-def addresses(address_of, tensors, names):
-    return array("q", [x.data_ptr() for x in tensors]).tobytes()
-
-sys.modules["psilogic.tensors._addresses"] = SimpleNamespace(addresses=addresses)
-import torch
-import psilogic
-p = torch.nn.Parameter(torch.ones(3))
-optimizer = psilogic.PsiLogic([p])
-for _ in range(3):
-    p.grad = torch.ones(3)
-    optimizer.step()
-print("stepped")
-"""
-
-
-def test_an_extension_that_an_older_version_has_built_is_not_used():
-    done = subprocess.run([sys.executable, "-c", OLDER], capture_output=True, text=True, timeout=100)
-    assert done.stdout == "stepped\n", done.stderr
