@@ -16,7 +16,7 @@ from fairbench.analysis.published.publication import (
     published_comparisons,
 )
 from fairbench.analysis.tables.judging import table_verdicts
-from fairbench.analysis.tables.question import Question
+from fairbench.analysis.tables.question import ALPHA, Question
 from fairbench.analysis.tables.readers.content import nearest_path
 from fairbench.analysis.tables.readers.files import files_of, pattern_of_files
 from fairbench.api.study import open as open_study
@@ -26,9 +26,6 @@ from fairbench.report.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-ALPHA = 0.05
-"""The family-wise error rate of a table, unless another is given."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +39,7 @@ class Verdicts(Table[Comparison]):
         declared: those of a study by the plan that was declared before its first final trial.
     """
 
-    alpha: float = 0.05
+    alpha: float = ALPHA
     published: Sequence[PublishedComparison] = ()
     read_as: str = ""
     across: Sequence[Comparison] = ()
@@ -146,7 +143,7 @@ def verdicts(
     question = Question(
         optimizer=optimizer,
         better=better,
-        baselines=baselines,
+        baselines=tuple(baselines),
         alpha=alpha,
         columns=columns or {},
         metric=metric,
@@ -157,30 +154,11 @@ def verdicts(
         min_seeds=min_seeds,
         name=name,
     )
-    names = names_of(Comparison)
     if _is_study(source):
-        _check_study(Path(source))
-        if question != Question(baselines=baselines, alpha=alpha) or baselines or alpha != ALPHA:
-            raise UsageError(
-                f"{source} is a study, whose suite has baselines, margins and alpha; leave the options out"
-            )
-        return _of_study(source)
-    if not _is_name(source):
-        judged = table_verdicts(source, question)
-        return Verdicts(
-            judged.comparisons,
-            names,
-            alpha=alpha,
-            read_as=judged.read_as,
-            across=judged.across,
-            notes=judged.notes,
-        )
-    if question != Question(baselines=baselines, alpha=alpha):
-        raise UsageError(f"{source} is a publication, which takes only --baselines and --alpha; leave the others out")
-    _check_name(source)
-    published = published_comparisons(load_publication(source), alpha, baselines)
-    comparisons = [pair.comparison for pair in published]
-    return Verdicts(comparisons, names, alpha=alpha, published=published)
+        return _of_study(source, question)
+    if _is_name(source):
+        return _of_publication(source, question)
+    return _of_table(source, question)
 
 
 def _is_study(source: Any) -> bool:
@@ -207,14 +185,16 @@ def _check_name(name: str) -> None:
         raise UsageError(f"there is neither a file nor a publication {name}{file}")
 
 
-def _of_study(directory: str | Path) -> Verdicts:
-    """The verdicts of a study, at the error rate and in the words of its suite."""
+def _of_study(directory: str | Path, question: Question) -> Verdicts:
+    """The verdicts of a study, at the error rate and in the words of its suite, which answer another question."""
+    _check_study(Path(directory))
+    if question != Question():
+        raise UsageError(f"{directory} is a study, whose suite has baselines, margins and alpha; leave the options out")
     analyses = open_study(directory).analyses
     suite = analyses.suite
-    names = names_of(Comparison)
     return Verdicts(
         analyses.comparisons,
-        names,
+        names_of(Comparison),
         wording=suite.wording,
         alpha=suite.alpha,
         declared=analyses.declared_comparisons,
@@ -227,3 +207,26 @@ def _is_name(source: Any) -> bool:
         return False  # it holds rows, or stands for standard input
     path = Path(source)
     return not path.suffix and not path.exists() and "*" not in source
+
+
+def _of_publication(name: str, question: Question) -> Verdicts:
+    """The verdicts of a publication, which has its own optimizer and metrics."""
+    if question != Question(baselines=question.baselines, alpha=question.alpha):
+        raise UsageError(f"{name} is a publication, which takes only --baselines and --alpha; leave the others out")
+    _check_name(name)
+    published = published_comparisons(load_publication(name), question.alpha, question.baselines)
+    comparisons = [pair.comparison for pair in published]
+    return Verdicts(comparisons, names_of(Comparison), alpha=question.alpha, published=published)
+
+
+def _of_table(source: Any, question: Question) -> Verdicts:
+    """The verdicts on the results of a table, or of several files as one table."""
+    judged = table_verdicts(source, question)
+    return Verdicts(
+        judged.comparisons,
+        names_of(Comparison),
+        alpha=question.alpha,
+        read_as=judged.read_as,
+        across=judged.across,
+        notes=judged.notes,
+    )

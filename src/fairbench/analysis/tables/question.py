@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+ALPHA = 0.05
+"""The family-wise error rate of a table, unless another is given."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -14,7 +17,7 @@ class Question:
     optimizer: str = ""
     better: str = ""
     baselines: Sequence[str] = ()
-    alpha: float = 0.05
+    alpha: float = ALPHA
     columns: Mapping[str, str] = field(default_factory=dict)
     metric: str = ""
     at: str = ""
