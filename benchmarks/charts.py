@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fairbench.report.figures.canvas import figure_options
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import figure_options
 
 FUSED = "AdamW(fused=True)"
 

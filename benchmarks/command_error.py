@@ -39,7 +39,7 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.cli.main import main as fairbench
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.study import draw_figures
 from fairbench.runner.executors.starting import SERVERS
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from fairbench.report.figures.canvas import figure_options, finished, panels
+from fairbench.report.figures.canvas import finished, panels
 from fairbench.report.figures.colors import COLORS, LIGHT
+from fairbench.report.figures.drawing import figure_options
 
 DOCS = Path(__file__).parent
 WIDTH = 6.4

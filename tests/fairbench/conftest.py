@@ -16,7 +16,7 @@ from fairbench.cli.main import main
 from fairbench.common.imports import entry_points
 from fairbench.contract import run_checks
 from fairbench.optimizers.registry import known_optimizers
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.runner.executors.starting import LOADED, SERVERS
 from fairbench.runner.preload import preload
 from fairbench.suites.loader import load_suite

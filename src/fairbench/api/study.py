@@ -19,7 +19,7 @@ from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.files import write_atomically
 from fairbench.report.document import Document
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.audit import flag_table
 from fairbench.report.sections.trial_tables import CurveValue, curve_table

@@ -17,7 +17,7 @@ from fairbench.common.console import unwrapped
 from fairbench.common.errors import attempted, unknown
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import plural
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.render.terminal import flag_lines, rich_table
 from fairbench.report.table import Table, table_of

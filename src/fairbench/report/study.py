@@ -15,7 +15,8 @@ from fairbench.common.formatting import some
 from fairbench.common.reading import read_text
 from fairbench.report.document import Document
 from fairbench.report.fields import purpose
-from fairbench.report.figures.canvas import Drawing, figure_options, not_drawn
+from fairbench.report.figures.canvas import not_drawn
+from fairbench.report.figures.drawing import Drawing, figure_options
 from fairbench.report.figures.glyphs import tell_what_is_replaced
 from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import ArmStyles, styles_of

@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 from fairbench.common.wording import Wording
 from fairbench.report.document import Output, Section
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.style import ArmStyles
 from fairbench.report.table import Table
 from fairbench.report.view import TableView, worded

@@ -14,7 +14,7 @@ from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.figures.canvas import figure_options
+from fairbench.report.figures.drawing import figure_options
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
 from fairbench.report.figures.style import styles_of
 from fairbench.report.sections.provenance import optimizer_table

@@ -9,8 +9,9 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_optimizer.ipynb"
 QUICK = """
-from fairbench.report.figures import canvas
-canvas.DPI, canvas.STYLE["pdf.fonttype"] = 20, 3
+from fairbench.report.figures import drawing
+drawing.DPI = 20
+drawing.STYLE["pdf.fonttype"] = 3
 """
 EDITED = """
 import json

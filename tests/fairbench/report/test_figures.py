@@ -21,8 +21,9 @@ from fairbench.common.files import write_atomically
 from fairbench.report import study as report
 from fairbench.report.document import Output, Section
 from fairbench.report.figures import leaderboard as gains
-from fairbench.report.figures.canvas import MOST_PIXELS, Drawing, figure_options, finished
+from fairbench.report.figures.canvas import finished
 from fairbench.report.figures.causes import draw_causes, draw_shocks
+from fairbench.report.figures.drawing import MOST_PIXELS, Drawing, figure_options
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_curves import draw_learning_curves
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity

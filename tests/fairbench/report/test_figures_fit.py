@@ -8,7 +8,8 @@ from fabricated import Records, analysed, given, study, timing, with_horizons, w
 from fairbench.analysis.comparison.controls import Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
-from fairbench.report.figures.canvas import figure_options, panels
+from fairbench.report.figures.canvas import panels
+from fairbench.report.figures.drawing import figure_options
 from fairbench.report.sections import SECTIONS
 from fairbench.report.study import COLUMN_WIDTH, NORMAL_TEXT, TEXT_WIDTH, draw_figures
 

@@ -4,7 +4,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.style import ArmStyle, ArmStyles, marked_names, seeds_mark
 

@@ -9,8 +9,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.decimals import Notation, first_decimal
 from fairbench.common.formatting import interval, plain
-from fairbench.report.figures.canvas import TOP, Drawing, finished, panels
+from fairbench.report.figures.canvas import TOP, finished, panels
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyle, short_names

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from fairbench.common.formatting import interval
-from fairbench.report.figures.canvas import TOP, Drawing, finished, panels
+from fairbench.report.figures.canvas import TOP, finished, panels
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import common_label, draw_common, height_of_common, name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark
 from fairbench.report.figures.style import ArmStyle

@@ -8,7 +8,7 @@ from fairbench.analysis.comparison.seed_gains import final_gains
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.formatting import interval_name
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.gain_map import draw_gain_map
 from fairbench.report.figures.intervals import Interval, draw_intervals
 from fairbench.report.figures.style import ArmStyle, ArmStyles, short_names

@@ -8,7 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.curves import Curve, curves, mean_curve
 from fairbench.common.formatting import mean_and_deviation
-from fairbench.report.figures.canvas import Drawing, finished, titles
+from fairbench.report.figures.canvas import finished, titles
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, draw_band, draw_line
 from fairbench.report.figures.style import (

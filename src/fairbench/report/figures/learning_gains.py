@@ -11,8 +11,9 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.seed_gains import GainAtStep, gain_curve
 from fairbench.common.formatting import interval
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing, finished, titles
+from fairbench.report.figures.canvas import finished, titles
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.leaderboard import shown_gains
 from fairbench.report.figures.panel import LABEL_HEIGHT, Panel, Point, mark

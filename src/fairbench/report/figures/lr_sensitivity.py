@@ -13,8 +13,9 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Results, Run
 from fairbench.common.formatting import number, plural, rate
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing, finished, titles
+from fairbench.report.figures.canvas import finished, titles
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, Point, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, axis_label, no_line, reference_first

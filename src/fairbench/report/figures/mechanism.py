@@ -6,7 +6,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import quantity_curve
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import percent
-from fairbench.report.figures.canvas import Drawing, finished, titles
+from fairbench.report.figures.canvas import finished, titles
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, draw_line
 from fairbench.report.figures.style import ArmStyle, ArmStyles, over_seeds

@@ -9,8 +9,9 @@ from fairbench.analysis.comparison.size_trends import SizeTrend, size_trends
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.common.formatting import number
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing, finished
+from fairbench.report.figures.canvas import finished
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis
 from fairbench.report.figures.style import ArmStyle, ArmStyles

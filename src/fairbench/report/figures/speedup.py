@@ -8,7 +8,8 @@ from fairbench.analysis.comparison.speedups import Speedup, curve_arenas, speedu
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, number
 from fairbench.common.grouping import grouped
-from fairbench.report.figures.canvas import Drawing, finished
+from fairbench.report.figures.canvas import finished
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.panel import Panel, draw_line, draw_values, log_axis, mark
 from fairbench.report.figures.style import ArmStyle, ArmStyles, over_seeds

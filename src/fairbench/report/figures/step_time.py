@@ -7,8 +7,9 @@ from matplotlib.patches import Patch, Rectangle
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import STEP_PHASES, Cost, costs
 from fairbench.common.formatting import number
-from fairbench.report.figures.canvas import TOP, Drawing, finished, panels, titles
+from fairbench.report.figures.canvas import TOP, finished, panels, titles
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import name_rows, width_for
 from fairbench.report.figures.panel import Panel, Point, mark, moved
 from fairbench.report.figures.style import ArmStyle, ArmStyles
@@ -44,9 +45,13 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         return None
     left = width_for(style.label for style in styles.values())
     has_phases = not all(cost.is_of_program for cost in known)
+    caption = PROGRAM_CAPTION
+    factor = PROGRAM_FACTOR
     bottom = 0.65
     if has_phases:
-        bottom = 1.3 if panel_width() < NARROW else 0.95
+        caption = PHASES_CAPTION
+        factor = PHASES_FACTOR
+        bottom = _room_for_legend()
     height = TOP + bottom + 0.15 + 0.33 * len(suite.optimizers)
     figure, by_arena = panels(titles(suite, arenas), height, left=left, bottom=bottom)
     for arena, panel in by_arena.items():
@@ -55,10 +60,16 @@ def draw_step_time(analyses: Analyses, styles: ArmStyles) -> Drawing | None:
         _draw_bars(panel, [cost for cost in known if cost.arena == arena], styles)
         if has_phases:
             _draw_legend(panel, left, bottom, height)
-    caption = PHASES_CAPTION if has_phases else PROGRAM_CAPTION
     if "AdamW" in suite.optimizers:
-        caption += PHASES_FACTOR if has_phases else PROGRAM_FACTOR
+        caption += factor
     return finished(figure, by_arena, "step_time", "Step time", caption)
+
+
+def _room_for_legend() -> float:
+    """The margin below a panel with a legend, in inches."""
+    if panel_width() < NARROW:
+        return 1.3
+    return 0.95
 
 
 def _draw_legend(panel: Panel, left: float, bottom: float, height: float) -> None:

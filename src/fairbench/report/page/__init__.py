@@ -17,8 +17,8 @@ from markupsafe import Markup
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import with_minus_signs
 from fairbench.report.document import Document, Output, Section
-from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import declarations
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.panel import Panel
 from fairbench.report.page.inline import colors, inline, swatch
 from fairbench.report.render.latex import to_latex

@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element
 from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import Affine2D
 
-from fairbench.report.figures.canvas import Drawing
 from fairbench.report.figures.colors import LIGHT
+from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.panel import Panel
 from fairbench.report.figures.style import ArmStyle
 

@@ -11,7 +11,8 @@ import msgspec
 from fairbench.analysis.results import Results, Run
 from fairbench.common.wording import Wording
 from fairbench.report.fields import Field
-from fairbench.report.render.record_columns import RecordColumn, columns
+from fairbench.report.render.record_column import RecordColumn
+from fairbench.report.render.record_columns import columns
 from fairbench.report.table import Table
 
 RECORDS = "records.parquet"
