@@ -70,14 +70,6 @@ def run_preflight(
     if _arenas_with(costs, "lacks_test"):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
         say(VALIDATED)
-    gpu_free_bytes = []
-    restart_reasons: dict[str, dict[str, str]] = {}
-    for name, cost_of_arena in costs.items():
-        restart_reasons[name] = {}
-        for arena, cost in cost_of_arena.items():
-            restart_reasons[name][arena] = cost["restart_reason"]
-            if cost["gpu_free_bytes"]:  # 0 for a program, whose memory is not measured
-                gpu_free_bytes.append(cost["gpu_free_bytes"])
     return Preflight(
         replace(study, optimizers=optimizers),
         step_seconds=_largest(costs, "seconds", suite),
@@ -87,8 +79,8 @@ def run_preflight(
         rewritten=_rewritten(costs),
         evaluation_seconds=evaluation_seconds,
         gpu_bytes=_largest(costs, "gpu_bytes", suite),
-        gpu_free_bytes=min(gpu_free_bytes, default=0),
-        restart_reasons=restart_reasons,
+        gpu_free_bytes=_least_free_memory(costs),
+        restart_reasons=_restart_reasons(costs),
     )
 
 
@@ -179,6 +171,22 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: M
                 break
         seen[name] = identity
     return "; ".join(notices)
+
+
+def _least_free_memory(costs: Mapping[str, Mapping[str, Any]]) -> int:
+    """The fewest bytes of a GPU's memory that were free in a measurement; 0 if only programs were measured."""
+    found = []
+    for cost_of_arena in costs.values():
+        found += [cost["gpu_free_bytes"] for cost in cost_of_arena.values()]
+    return min(filter(None, found), default=0)  # 0 for a program, whose memory is not measured
+
+
+def _restart_reasons(costs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Why a trial of each optimizer in each arena would restart from its first step; empty if it would not."""
+    reasons = {}
+    for name, cost_of_arena in costs.items():
+        reasons[name] = {arena: str(cost["restart_reason"]) for arena, cost in cost_of_arena.items()}
+    return reasons
 
 
 def _arenas_with(costs: Mapping[str, Mapping[str, Mapping[str, Any]]], mark: str) -> list[str]:

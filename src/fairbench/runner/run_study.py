@@ -75,37 +75,36 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         trials_on_device = Counter(slot.device for slot in slots)
         check_gpu_memory(preflight, max(trials_on_device.values()))
         limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
-        restart_notice = preflight.restart_notice()
-        sharing_notice = preflight.sharing_notice(len(slots))
         if not preflight.unmeasured:
             starts = preflight.start_seconds.values()
             observer.measured(preflight.step_seconds, start=fmean(starts) if starts else 0.0)
         for message in damaged_statuses(directory):
             observer.say(message)
-
-        def new_loop() -> TrialLoop:
-            return TrialLoop(
-                preflight.study,
-                store,
-                observer,
-                options.timing,
-                options.fail_fast,
-                seeds_of=options.seeds_of,
-                told_by_name=preflight.told_by_name,
-            )
-
-        loop = new_loop()
+        loop = _loop(preflight, store, observer, options)
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
         adopted = adopt_noise(preflight.study, store)
         if adopted:
             observer.say(f"{plural(adopted, 'run')} of fairbench noise are part of this study")
-            loop = new_loop()
+            loop = _loop(preflight, store, observer, options)
         if not loop.complete:
-            observer.say(restart_notice)
-            observer.say(sharing_notice)
+            observer.say(preflight.restart_notice())
+            observer.say(preflight.sharing_notice(len(slots)))
         loop.run(claims, executor, limits, preflight.changes_of_slot)
     store.clear()
     remove_dead_claims(store)
+
+
+def _loop(preflight: Preflight, store: Store, observer: Observer, options: RunOptions) -> TrialLoop:
+    """The trials that have no record now."""
+    return TrialLoop(
+        preflight.study,
+        store,
+        observer,
+        options.timing,
+        options.fail_fast,
+        seeds_of=options.seeds_of,
+        told_by_name=preflight.told_by_name,
+    )
 
 
 def adopt_noise(study: ResolvedSuite, store: Store) -> int:

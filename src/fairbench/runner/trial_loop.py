@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from fairbench.analysis.first_verdicts import first_verdicts
 from fairbench.analysis.seeds import seeds_needed
 from fairbench.common.errors import Preempted, UsageError
-from fairbench.common.files import Stamp
 from fairbench.common.formatting import plural
 from fairbench.runner.coordination.claims import Claims
 from fairbench.runner.coordination.liveness import CHECK_SECONDS, CHECK_SECONDS_EACH
 from fairbench.runner.equal_trials import EqualTrials
 from fairbench.runner.executors.executor import ChangesOfSlot, Ended, Executor, PausedTrial
+from fairbench.runner.known_records import KnownRecords
 from fairbench.runner.observers import Observer
 from fairbench.study.history import plan_digest
 from fairbench.study.plan import SeedsNeeded
@@ -26,65 +26,6 @@ from fairbench.study.trial_spec import TrialSpec
 
 COLLECT_SECONDS = 2.0
 """Longest wait for the end of trials between two heartbeats."""
-
-
-class KnownRecords:
-    """The records of a study as planning needs them. The failure of a trial in an earlier run counts as no record.
-
-    A damaged record is kept as it is, and its trial does not run again, since the user may want to repair the record.
-    """
-
-    def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
-        self._store = store
-        self._observer = observer
-        self._metrics = study.suite.metrics
-        self._known: dict[str, Record | None] = {}
-        self._earlier_failures: dict[str, Stamp] = {}
-
-    def __call__(self, spec: TrialSpec) -> Record | None:
-        """The record of a trial, read once; None if the trial has to run."""
-        if spec.id not in self._known:
-            self._known[spec.id] = self._first_read(spec)
-        return self._known[spec.id]
-
-    def _first_read(self, spec: TrialSpec) -> Record | None:
-        """The record on disk when this run first asks for it.
-
-        None without one, and for a failure of an earlier run, which is remembered as such.
-        """
-        stamp = self._store.stamp(spec.id)
-        record = self.read_now(spec)
-        if record and record.status == "failed" and not record.is_damaged:
-            self._earlier_failures[spec.id] = stamp
-            return None
-        return record
-
-    def read_now(self, spec: TrialSpec) -> Record | None:
-        """The record on disk now, unless it is the failure of an earlier run.
-
-        The driver prints a message if the record is damaged.
-        """
-        stamp = self._store.stamp(spec.id)
-        record = self._store.read(spec, Record, self._metrics[spec.arena.name])
-        if record and record.error and record.is_damaged:
-            self._observer.say(record.error.message)
-        if self._earlier_failures.get(spec.id) == stamp:
-            return None  # the file has not changed since that failure
-        return record
-
-    def whole(self, spec: TrialSpec) -> WholeRecord | None:
-        """The record on disk with its long parts."""
-        return self._store.read(spec, WholeRecord, self._metrics[spec.arena.name])
-
-    def add(self, record: Record) -> None:
-        """Remember a record, without its long parts, which planning does not read."""
-        if isinstance(record, WholeRecord):
-            record = replace(record, details=None)
-        self._known[record.id] = record
-
-    def successful(self) -> list[Record]:
-        """The known records of trials that did not fail."""
-        return [record for record in self._known.values() if record and record.status != "failed"]
 
 
 class TrialLoop:

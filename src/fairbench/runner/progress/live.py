@@ -128,7 +128,8 @@ class LiveProgress(Follower):
         self._pace.add(spec.arena.name, steps, record.cost.seconds, whole)
         if record.status == "diverged":
             self._print(f"diverged: {trial.label} at step {record.result.steps}")
-        if record.cost.data_on == "cpu" != spec.training.device and spec.arena.name not in self._told:
+        batches_are_sent = record.cost.data_on == "cpu" and spec.training.device != "cpu"
+        if batches_are_sent and spec.arena.name not in self._told:
             self._told.add(spec.arena.name)
             self.say(f"{spec.arena.name}: the data do not fit on the GPU, batches are sent from pinned memory")
 
