@@ -226,20 +226,11 @@ def _warn_of_direction(metric: str, direction: str) -> None:
 
 def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options of a training program make in the suite `program`; empty without a program."""
-    values = {"--metric": options.metric, "--margin": options.margin}
     if not options.program:
-        values |= {
-            "--results": options.results,
-            "--metric-pattern": options.metric_pattern,
-            "--at": options.at,
-            "--seed-env": options.seed_env,
-            "--unseeded": options.unseeded or None,
-        }
-        for option, value in values.items():
-            if value is not None:
-                raise UsageError(f"{option} needs --program; in a suite file it is a key of the arena")
+        _refuse_program_options(options)
         return {}
-    missing = [option for option, value in values.items() if value is None]
+    needed = {"--metric": options.metric, "--margin": options.margin}
+    missing = [option for option, value in needed.items() if value is None]
     if missing:
         raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
     name, _, direction = options.metric.removeprefix("val/").rpartition(":")
@@ -269,6 +260,22 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
         changed[f"{arena}.model.own_length"] = True
     return changed
+
+
+def _refuse_program_options(options: argparse.Namespace) -> None:
+    """Raise `UsageError` for the first option that only a training program can have."""
+    values = {
+        "--metric": options.metric,
+        "--margin": options.margin,
+        "--results": options.results,
+        "--metric-pattern": options.metric_pattern,
+        "--at": options.at,
+        "--seed-env": options.seed_env,
+        "--unseeded": options.unseeded or None,
+    }
+    for option, value in values.items():
+        if value is not None:
+            raise UsageError(f"{option} needs --program; in a suite file it is a key of the arena")
 
 
 def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:

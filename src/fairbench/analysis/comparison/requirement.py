@@ -6,8 +6,6 @@ from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.significance import holm
 from fairbench.common.formatting import p_value, plain, some
 
-REQUIREMENTS = ("better", "no-worse", "equivalent")
-"""What may be required of each compared pair."""
 EQUAL = ("identical", "identical values")
 """The verdicts on two arms without any difference."""
 
@@ -22,7 +20,7 @@ def unmet(
 
     Args:
         comparisons: all comparisons of a study, which are corrected together.
-        requirement: one of `REQUIREMENTS`.
+        requirement: "better", "no-worse" (than by the margin), or "equivalent".
         alpha: the family-wise error rate.
         declared: the comparisons by the declared plan; empty if there was none, or nothing was compared.
     """

@@ -173,12 +173,7 @@ def our_scores(results: Results, arena: str, metric: str, optimizer: str) -> dic
     if metric == "perplexity":
         losses = our_scores(results, arena, "loss", optimizer)
         return {seed: math.exp(min(loss, HIGHEST_LOSS)) for seed, loss in losses.items()}
-    scores = {}
-    for run in arm.final:
-        value = run.metric("test", metric)
-        if value is not None:
-            scores[run.seed] = value
-    return scores
+    return arm.scores_by_seed(metric)
 
 
 def verdict_rows(publication: Publication, results: Results, comparisons: Sequence[Comparison]) -> list[VerdictRow]:
