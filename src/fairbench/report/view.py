@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Row = Any
 """The object that a row of a table shows."""
+WITH_INTERVAL = " [95% CI]"
+"""The end of the title of a column with usual intervals, which are not corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,7 @@ def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high
         return column_of_intervals([interval(row) for row in rows])
 
     return TextColumn(
-        title=f"{title} [95% CI]",
+        title=f"{title}{WITH_INTERVAL}",
         show=str,
         value=attrgetter(middle),
         more={"low": attrgetter(low), "high": attrgetter(high)},
@@ -248,7 +250,10 @@ def intervals(title: str, middle: str, low: str = "ci_low", high: str = "ci_high
 
 
 def ratios(title: str, middle: str, low: str, high: str, digits: int = 2) -> TextColumn:
-    """A column of an attribute that is a ratio, with its interval. An end of the interval may be open."""
+    """A column of an attribute that is a ratio, with its interval. An end of the interval may be open.
+
+    The title names the interval where it is the usual one, see `WITH_INTERVAL`.
+    """
     attributes = attrgetter(middle, low, high)
 
     def text(row: Row) -> str:
@@ -258,7 +263,7 @@ def ratios(title: str, middle: str, low: str, high: str, digits: int = 2) -> Tex
         ends = ["open" if end is None else f"{end:.{digits}f}" for end in (lower_end, upper_end)]
         return f"{ratio:.{digits}f} [{', '.join(ends)}]"
 
-    return replace(intervals(title, middle, low, high), show=text, together=None)
+    return replace(intervals(title, middle, low, high), title=title, show=text, together=None)
 
 
 def means(title: str, mean: str, std: str) -> TextColumn:

@@ -113,8 +113,10 @@ class Bucket:
         """The units of each tensor, with the empty slots of a split tensor's rows."""
         units = []
         for count, piece in zip(self.local_units, self.pieces, strict=True):
-            is_split = piece is not None and len(piece.shape) > 1
-            units.append(piece.row_slots if is_split else count)  # type: ignore[union-attr]
+            if piece is not None and len(piece.shape) > 1:
+                units.append(piece.row_slots)
+            else:
+                units.append(count)
         return units
 
     @property
@@ -132,7 +134,10 @@ class Bucket:
             flat: list[float] = []
             for name in NUMBERS:
                 number = self.group[name]
-                flat += number.tolist() if isinstance(number, Tensor) else [number] * count
+                if isinstance(number, Tensor):
+                    flat += number.tolist()
+                else:
+                    flat += [number] * count
             vector = self.cache.tables.vector("numbers", flat, torch.float64, self.device)
             self._numbers = vector.view(len(NUMBERS), count)
         return self._numbers
@@ -152,11 +157,15 @@ class Bucket:
         for name in ("lr", "weight_decay"):
             number = group[name]
             if isinstance(number, Tensor) and number.numel() == 1:
-                number = number.reshape(1).to(self.vector_dtype if wide else number.dtype)
+                number = number.reshape(1)
+                if wide:
+                    number = number.to(self.vector_dtype)
                 if name == "lr":
                     number = upload("lr", number, self.device)
                 changed[name] = number.reshape(())
-        return {**group, **changed} if changed else group
+        if not changed:
+            return group
+        return {**group, **changed}
 
     @property
     def numel(self) -> Tensor:
@@ -187,7 +196,7 @@ class Bucket:
         lengths = []
         for x, piece in zip(self.values, self.pieces, strict=True):
             shape = x.shape if piece is None else piece.shape
-            lengths.append(max(1, shape[1:].numel()) if len(shape) > 1 else 1)
+            lengths.append(max(1, shape[1:].numel()))  # 1 for a tensor without rows
         return self.repeat(self.cache.tables.vector("unit_numel", lengths, self.vector_dtype, self.device))
 
     def repeat(self, by_tensor: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Time and memory of each arm."""
 
-from dataclasses import replace
-
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import Cost, costs, is_timed
 from fairbench.analysis.curves import equal_times
@@ -101,8 +99,8 @@ PAIR_TIME_COLUMNS = (
     words("Baseline", "baseline"),
     integers("Pairs", "pairs"),
     words("Verdict", "verdict"),
-    replace(ratios("Time of a trial", "trial_ratio", "trial_low", "trial_high", digits=3), title="Time of a trial"),
-    replace(ratios("Time of a step", "step_ratio", "step_low", "step_high", digits=3), title="Time of a step"),
+    ratios("Time of a trial", "trial_ratio", "trial_low", "trial_high", digits=3),
+    ratios("Time of a step", "step_ratio", "step_low", "step_high", digits=3),
     numbers("Holm p", "p_holm", form=p_value),
     *page_only(words("Note", "note")),
 )

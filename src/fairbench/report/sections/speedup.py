@@ -12,6 +12,7 @@ from fairbench.report.figures.size_trends import draw_size_trends
 from fairbench.report.figures.speedup import draw_speedup, speedup_text
 from fairbench.report.view import (
     ARM,
+    WITH_INTERVAL,
     aligned,
     answers,
     integers,
@@ -54,13 +55,13 @@ def _trend(row: SizeTrend) -> str:
     return f"Whether the speed-up of {row.optimizer} changes with size in {row.arena} cannot be told{size}."
 
 
-SPEEDUP_RATIO = replace(ratios("Speed-up", "speedup", "ci_low", "ci_high"), show=speedup_text)
+SPEEDUP_RATIO = replace(ratios(f"Speed-up{WITH_INTERVAL}", "speedup", "ci_low", "ci_high"), show=speedup_text)
 
 SPEEDUP_COLUMNS = (
     *ARM,
     integers("Steps", "steps"),
     SPEEDUP_RATIO,
-    ratios("In time", "time_speedup", "time_low", "time_high"),
+    ratios(f"In time{WITH_INTERVAL}", "time_speedup", "time_low", "time_high"),
     words("Verdict", "verdict"),
     answers("Faster", "claimed"),
     *page_only(integers("Seeds", "n"), words("Note", "note")),
@@ -91,7 +92,7 @@ SPEEDUP_TABLE = Output[Analyses](
 
 SIZE_TREND_COLUMNS = (
     *ARM,
-    ratios("Speed-up", "speedup", "ci_low", "ci_high"),
+    ratios(f"Speed-up{WITH_INTERVAL}", "speedup", "ci_low", "ci_high"),
     *page_only(aligned("Smallest", "smallest"), aligned("Largest", "largest")),
     intervals("Trend", "trend", "trend_low", "trend_high"),
     numbers("Holm p", "p_holm", form=p_value),
