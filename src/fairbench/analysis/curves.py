@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
+from fairbench.analysis.statistics.significance import deviation
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,12 @@ def _aggregate(arm: ArmResults, metric: str) -> Aggregate:
         metric=metric,
         split="test",
         mean=fmean(values) if values else None,
-        std=_spread(values),
+        std=deviation(values),
         n=len(values),
         diverged=arm.count("diverged"),
         failed=arm.count("failed"),
         missing=arm.count("missing"),
     )
-
-
-def _spread(values: Sequence[float]) -> float | None:
-    """The standard deviation of some values; None for fewer than two."""
-    return stdev(values) if len(values) > 1 else None
 
 
 Curve = list[tuple[float, float, float | None]]
@@ -93,7 +89,7 @@ def mean_curve(seeds: Sequence[Mapping[int, float]]) -> Curve:
     curve: Curve = []
     for step in sorted(shared):
         values = [seed[step] for seed in seeds]
-        curve.append((step, fmean(values), _spread(values)))
+        curve.append((step, fmean(values), deviation(values)))
     return curve
 
 

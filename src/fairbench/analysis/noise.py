@@ -8,7 +8,7 @@ from statistics import fmean, median, stdev
 from fairbench.analysis.audit.drift import FEWEST, drift
 from fairbench.analysis.results import ArmResults, Results
 from fairbench.analysis.statistics.power import POWER, minimum_detectable_effect
-from fairbench.analysis.statistics.significance import critical_t
+from fairbench.analysis.statistics.significance import critical_t, deviation
 from fairbench.common.errors import UsageError
 
 PAIRS = (2, 4, 8, 16)
@@ -108,7 +108,7 @@ def std_of_base(results: Results, arena: str) -> float | None:
     if plan is None:
         return None
     scores = results.of(arena)[0].scores(plan.metric)
-    return stdev(scores) if len(scores) > 1 else None
+    return deviation(scores)
 
 
 def _values(arm: ArmResults, metric: str) -> Mapping[int, float]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.cost import costs
 from fairbench.analysis.results import ArmResults
-from fairbench.analysis.statistics.significance import difference_test
+from fairbench.analysis.statistics.significance import deviation, difference_test
 from fairbench.common.formatting import plural, short_hash
 from fairbench.common.hashing import digest
 from fairbench.study.history import ABSENT, Change, changes, locked_settings
@@ -256,7 +256,7 @@ def _values(analyses: Analyses, arm: ArmResults, metric: str, reference: str) ->
     values = arm.scores(metric)
     return ArmValues(
         mean=fmean(values) if values else None,
-        std=stdev(values) if len(values) > 1 else None,
+        std=deviation(values),
         n=len(values),
         lr=arm.selected.lr if arm.selected else None,
         step_ratio=_step_ratio(analyses, arm, reference),

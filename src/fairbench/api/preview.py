@@ -142,11 +142,15 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
     return sorted({grid[0], middle, grid[-1]})
 
 
+def _say_nothing(text: str) -> None:
+    """Ignore a message."""
+
+
 def run_preview(
     suite: schema.Suite,
     chosen: Sequence[float],
     slots: Sequence[DeviceSlot],
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] = _say_nothing,
 ) -> list[tuple[TrialSpec, Record]]:
     """Train every optimizer of a suite with one arena and one seed, at the chosen rates or at three of its grid.
 
@@ -244,7 +248,9 @@ def preview(
         content = chosen.placed(Path(folder))
         optimizers = {**content.optimizers, own.name: own.placed(Path(folder))}
         previewed = changed(replace(content, optimizers=optimizers), overrides)
-        tell = partial(say, is_error=True) if progress else _say_nothing
+        tell: Callable[[str], None] = _say_nothing
+        if progress:
+            tell = partial(say, is_error=True)
         trials = run_preview(previewed, lr, device_slots("cpu", workers, "data"), tell)
     (plan,) = previewed.arenas.values()
     return Previewed(
@@ -253,10 +259,6 @@ def preview(
         suite=previewed,
         seconds={name: _seconds_of_step(name, trials) for name in previewed.optimizers},
     )
-
-
-def _say_nothing(text: str) -> None:
-    """Ignore a message."""
 
 
 def _row(spec: TrialSpec, record: Record, metric: str) -> PreviewRow:

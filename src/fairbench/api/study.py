@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from markupsafe import Markup
 
@@ -19,7 +19,7 @@ from fairbench.analysis.statistics.scaling_law import Prediction
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.files import write_atomically
 from fairbench.report.document import Document
-from fairbench.report.figures.drawing import Drawing
+from fairbench.report.figures.drawing import Drawing, Form
 from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.audit import flag_table
 from fairbench.report.sections.trial_tables import CurveValue, curve_table
@@ -27,8 +27,6 @@ from fairbench.report.study import draw_figures, study_report, write_report
 from fairbench.report.table import Audit, Table
 from fairbench.runner.progress.watch import Preparation, StudyStatus, Watcher
 from fairbench.study.snapshot import open_study
-
-Form = Literal["svg", "pdf", "png"]
 
 
 @dataclass(frozen=True, repr=False)

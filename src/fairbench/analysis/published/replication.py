@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import Entry, Publication
 from fairbench.analysis.results import Results
-from fairbench.analysis.statistics.significance import TTest, summarize, welch
+from fairbench.analysis.statistics.significance import TTest, deviation, summarize, welch
 from fairbench.arenas.registry import ARENAS
 
 LEVEL = 0.05
@@ -125,7 +125,7 @@ def _value_row(publication: Publication, entry: Entry, results: Results) -> Valu
         published_mean=entry.number,
         published_std=std,
         our_mean=None,
-        our_std=stdev(ours) if len(ours) > 1 else None,
+        our_std=deviation(ours),
         n=len(ours),
         difference=None,
         inside=None,

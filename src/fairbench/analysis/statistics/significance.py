@@ -31,6 +31,13 @@ class Summary:
     std: float
 
 
+def deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation of a sample (ddof = 1); None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    return stdev(values)
+
+
 def summarize(values: Values) -> Summary:
     """The summary of a sample of at least one value."""
     # squares of scaled values do not overflow
