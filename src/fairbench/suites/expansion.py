@@ -26,8 +26,8 @@ def expanded(file: SuiteFile) -> Suite:
     Raises:
         Wrong: two arenas would have the same name.
     """
-    variants = {name: _variants(name, plan, file) for name, plan in file.arenas.items()}
-    arenas = _joined(variants, file)
+    families = {name: _family(name, plan, file) for name, plan in file.arenas.items()}
+    arenas = _joined(families, file)
     disturbed: Arenas = {}
     for name, plan in arenas.items():
         disturbed |= _disturbed_arenas(name, plan, file.shock)
@@ -36,14 +36,14 @@ def expanded(file: SuiteFile) -> Suite:
             raise Wrong(("arenas", name), "has the name of a disturbed arena; rename it")
     values = {field.name: getattr(file, field.name) for field in fields(Suite)}
     values["arenas"] = arenas | disturbed
-    values["optimizers"] = {name: _for_variants(plan, variants) for name, plan in file.optimizers.items()}
+    values["optimizers"] = {name: _for_families(plan, families) for name, plan in file.optimizers.items()}
     return Suite(**values)
 
 
-def _joined(variants: Mapping[str, Arenas], file: SuiteFile) -> Arenas:
-    """All variants of the arenas of a file in one dictionary. Raises `Wrong` if two have the same name."""
+def _joined(families: Mapping[str, Arenas], file: SuiteFile) -> Arenas:
+    """The arenas of all families in one dictionary. Raises `Wrong` if two have the same name."""
     arenas: Arenas = {}
-    for family, members in variants.items():
+    for family, members in families.items():
         for name in sorted(members):
             is_other_arena = name in file.arenas and name != family
             if name in arenas or is_other_arena:
@@ -52,19 +52,19 @@ def _joined(variants: Mapping[str, Arenas], file: SuiteFile) -> Arenas:
     return arenas
 
 
-def _for_variants(optimizer: OptimizerPlan, variants: Mapping[str, Arenas]) -> OptimizerPlan:
-    """An optimizer plan whose options for an arena of the file apply to each variant of that arena."""
+def _for_families(optimizer: OptimizerPlan, families: Mapping[str, Arenas]) -> OptimizerPlan:
+    """An optimizer plan whose options for an arena of the file apply to each arena that is made of it."""
     if not optimizer.arenas:
         return optimizer
     options_by_arena = {}
     for arena, options in optimizer.arenas.items():
-        for name in variants.get(arena, [arena]):
+        for name in families.get(arena, [arena]):
             options_by_arena[name] = options
     return replace(optimizer, arenas=options_by_arena)
 
 
-def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
-    """The arenas that replace an arena of the file.
+def _family(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
+    """The arenas that are made of an arena of the file, and replace it.
 
     Without ladder, schedules and horizons it is only the arena itself.
     """
@@ -76,12 +76,12 @@ def _variants(family: str, plan: ArenaPlan, file: SuiteFile) -> Arenas:
     if file.schedules:
         scheduled = _with_schedules(family, task, sized, file.schedules)
     is_tuned_by_itself = not plan.shock and not plan.tuning_arena
-    variants: Arenas = {}
-    for name, variant in scheduled.items():
-        variants[name] = variant
+    members: Arenas = {}
+    for name, member in scheduled.items():
+        members[name] = member
         if is_tuned_by_itself:
-            variants |= _with_horizons(name, family, replace(variant, task=task), file.horizons)
-    return variants
+            members |= _with_horizons(name, family, replace(member, task=task), file.horizons)
+    return members
 
 
 def _with_sizes(family: str, plan: ArenaPlan, ladder: Ladder) -> Arenas:
@@ -123,7 +123,7 @@ def _with_schedules(family: str, task: str, arenas: Arenas, schedules: list[str]
 
 
 def _with_horizons(name: str, family: str, plan: ArenaPlan, horizons: list[float]) -> Arenas:
-    """An arena at each horizon other than 1. Only the reference is trained in these variants."""
+    """An arena at each horizon other than 1. Only the reference is trained there."""
     arenas: Arenas = {}
     for horizon in horizons:
         if horizon != 1:

@@ -134,8 +134,6 @@ def _add_rows(
 ) -> None:
     """Add the rows of a file in an attempt.
 
-    Several names may count steps. The first of them with which the rows do not contradict each other holds.
-
     Args:
         reported: gets the result.
         rows: the rows of the file.
@@ -149,22 +147,28 @@ def _add_rows(
     """
     usual = [row for row in rows if row[1].get(RESULT) is not True]
     names = step_names(options, rows_found(usual))
-    errors = []
-    for step_name in names or [""]:
-        try:
-            added = _columns(usual, chosen, step_name, columns, corrects=corrects)
-        except WrongResults as error:
-            errors.append(error)
-            continue
-        break
-    else:
-        raise errors[0]
     if names:
         reported.counted = False
-    columns.update(added)
+    columns.update(_consistent_columns(usual, chosen, names or [""], columns, corrects=corrects))
     for where, row in rows:
         if row.get(RESULT) is True:
             _add_result(reported, where, row, chosen, columns, options.names["step"])
+
+
+def _consistent_columns(
+    rows: Sequence[Row], chosen: Mapping[str, str], step_names: Sequence[str], others: Columns, *, corrects: bool
+) -> Columns:
+    """The values of each key by the first of several names of steps with which the rows do not contradict each other.
+
+    Without one, the error is that of the first name. `_columns` explains the arguments.
+    """
+    errors = []
+    for step_name in step_names:
+        try:
+            return _columns(rows, chosen, step_name, others, corrects=corrects)
+        except WrongResults as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _add_result(
@@ -215,9 +219,8 @@ def _columns(
         for key, value in known.items():
             column = columns.setdefault(key, {})
             number = _number(where, chosen[key], value)
-            is_other = step in column and repr(column[step]) != repr(
-                number
-            )  # NaN differs from itself, its text does not
+            # NaN differs from itself, its text does not
+            is_other = step in column and repr(column[step]) != repr(number)
             if is_other and not corrects:
                 both = f"{chosen[key]} at step {step} is {number:g}, and was {column[step]:g}"
                 remedy = "let one do it; report a best value under another name, or by trial.result"
