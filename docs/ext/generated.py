@@ -16,7 +16,8 @@ from msgspec import Struct
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from fairbench.analysis.published.replication import ValueRow, VerdictRow
+from fairbench.analysis.published.replicated_values import ValueRow
+from fairbench.analysis.published.replicated_verdicts import VerdictRow
 from fairbench.analysis.two_studies import TwoArms
 from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.shocks.registry import SHOCKS
@@ -32,7 +33,8 @@ from fairbench.report.sections import SECTIONS
 from fairbench.report.sections.trial_tables import Trial
 from fairbench.study.record import WholeRecord
 from fairbench.suites.arenas import ArenaPlan, Ladder
-from fairbench.suites.schema import Compare, Suite
+from fairbench.suites.compare import Compare
+from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Final, Sweep, Training
 from psilogic import Preset, PsiLogic, PsiLogicGPT, PsiLogicNLP, PsiLogicViT
 from psilogic.models.groups import GPT, NLP, VIT

@@ -7,7 +7,7 @@ import csv
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fairbench.cli.options import PROGRAM_SUITE, program_settings
+from fairbench.cli.program_options import PROGRAM_SUITE, program_settings
 from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:

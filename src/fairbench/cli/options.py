@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairbench.analysis.tables.metric_names import BETTER, direction_of
 from fairbench.cli.arguments import names, number, seconds, seeds, whole
+from fairbench.cli.program_options import PROGRAM_SUITE, add_program_options, program_settings
 from fairbench.common.errors import UsageError
-from fairbench.common.terminal import say
 
 if TYPE_CHECKING:
     from fairbench.optimizers.spec import OptimizerPlan
     from fairbench.suites.schema import Suite
 
 DEFAULT_SUITE = "mini"
-PROGRAM_SUITE = "program"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
@@ -71,25 +69,6 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--gpus", metavar="N,M,...", help="numbers of the GPUs, or all (default: 0)")
     add("--trials-per-gpu", type=whole, metavar="N", help="concurrent trials on each GPU (default: 1)")
     add("-j", "--workers", type=whole, metavar="N", help="concurrent trials on the CPU (default: its cores)")
-
-
-def add_program_options(command: argparse._ActionsContainer) -> None:
-    """Add the options that describe a training program: how it starts, and where its metric is."""
-    add = command.add_argument
-    program = "your own training program, with placeholders such as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
-    add("--program", metavar="COMMAND", help=program)
-    metric = "the program's primary metric and its better direction, such as val/loss:min"
-    add("--metric", metavar="NAME:min|max", help=metric)
-    results = (
-        "files with the program's results below {out}, such as '**/metrics.csv' (default: metrics.jsonl, or its output)"
-    )
-    add("--results", metavar="GLOB", help=results)
-    pattern = "regular expression with one group that reads the metric from each line of the program's output"
-    add("--metric-pattern", metavar="REGEX", help=pattern)
-    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
-    add("--at", choices=("last", "best"), help=at)
-    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
-    add("--seed-env", metavar="NAME", help=seed_env)
 
 
 def _refused_rate(text: str) -> NoReturn:
@@ -211,71 +190,6 @@ def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
     if options.program:
         given["--program"] = PROGRAM_SUITE
     return given
-
-
-def _warn_of_direction(metric: str, direction: str) -> None:
-    """Print a message if the name of a metric says that the other values are better."""
-    by_name = direction_of(metric)
-    typed = BETTER[direction]
-    if by_name and by_name != typed:
-        say(
-            f"--metric {metric}:{direction}: {typed} values count as better, although the name says {by_name}",
-            is_error=True,
-        )
-
-
-def program_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the options of a training program make in the suite `program`; empty without a program."""
-    if not options.program:
-        _refuse_program_options(options)
-        return {}
-    needed = {"--metric": options.metric, "--margin": options.margin}
-    missing = [option for option, value in needed.items() if value is None]
-    if missing:
-        raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
-    name, _, direction = options.metric.removeprefix("val/").rpartition(":")
-    if not name or direction not in ("min", "max"):
-        raise UsageError(
-            f"--metric must be a name and its better direction, such as val/loss:min; got {options.metric!r}"
-        )
-    _warn_of_direction(name, direction)
-    arena = f"arenas.{PROGRAM_SUITE}"
-    changed = {
-        f"{arena}.model.program": options.program,
-        f"{arena}.model.metrics": {name: direction},
-        f"{arena}.metric": name,
-        f"{arena}.margin": options.margin,
-    }
-    if options.results is not None:
-        changed[f"{arena}.model.results"] = options.results
-    if options.metric_pattern is not None:
-        changed[f"{arena}.model.patterns"] = {f"val/{name}": options.metric_pattern}
-    if options.at is not None:
-        changed[f"{arena}.model.at"] = options.at
-    if options.seed_env is not None:
-        changed[f"{arena}.model.seed_env"] = options.seed_env
-    if options.unseeded:
-        changed[f"{arena}.model.seeded"] = False
-        changed["final.test"] = "welch"
-    if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
-        changed[f"{arena}.model.own_length"] = True
-    return changed
-
-
-def _refuse_program_options(options: argparse.Namespace) -> None:
-    """Raise `UsageError` for the first option that only a training program can have."""
-    values = {
-        "--metric": options.metric,
-        "--margin": options.margin,
-        "--results": options.results,
-        "--metric-pattern": options.metric_pattern,
-        "--at": options.at,
-        "--seed-env": options.seed_env,
-        "--unseeded": options.unseeded or None,
-    }
-    for option, value in values.items():
-        if value is not None:
-            raise UsageError(f"{option} needs --program; in a suite file it is a key of the arena")
 
 
 def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:

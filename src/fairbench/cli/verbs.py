@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fairbench.cli.arguments import Parser, number, whole
 from fairbench.cli.commands import DONE, Commands, add_command
-from fairbench.cli.options import add_program_options, add_setting
+from fairbench.cli.options import add_setting
+from fairbench.cli.program_options import add_program_options
 
 STOPPED = (
     "2 the user must change something; 3 the program failed; 70 fairbench failed; "

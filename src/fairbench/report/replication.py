@@ -7,7 +7,8 @@ from typing import Any
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.published.publication import Publication
-from fairbench.analysis.published.replication import ValueRow, VerdictRow, gaps, value_rows, verdict_rows
+from fairbench.analysis.published.replicated_values import ValueRow, gaps, value_rows
+from fairbench.analysis.published.replicated_verdicts import VerdictRow, verdict_rows
 from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import NONE, p_value, rate, some

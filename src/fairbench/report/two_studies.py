@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.analysis.comparison.verdicts import Comparison
-from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, plan_changes, two_arms, two_verdicts
+from fairbench.analysis.plan_changes import plan_changes
+from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, two_arms, two_verdicts
 from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, rate, some

@@ -14,8 +14,9 @@ from fairbench.optimizers.registry import OPTIMIZERS, known_optimizers
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.suites.arenas import ArenaPlan
+from fairbench.suites.compare import ALL
 from fairbench.suites.ranges import MOST, check_ranges
-from fairbench.suites.schema import ALL, ALL_ARENAS, RULES, Suite
+from fairbench.suites.schema import ALL_ARENAS, RULES, Suite
 from fairbench.suites.stages import SPENDING, TESTS
 
 PRECISIONS = ("float32", "bfloat16")

@@ -11,9 +11,10 @@ from fairbench.common.errors import UsageError
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arenas import ArenaPlan
+from fairbench.suites.compare import ALL, Compare
 from fairbench.suites.lengths import with_seeds, with_steps
 from fairbench.suites.named_plans import named_arenas, named_optimizers
-from fairbench.suites.schema import ALL, Compare, Suite
+from fairbench.suites.schema import Suite
 from fairbench.suites.settings import with_settings
 from fairbench.suites.stages import Sweep
 from fairbench.suites.variants import with_searched

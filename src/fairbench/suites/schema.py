@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from math import comb
 from typing import Any
 
@@ -12,6 +12,7 @@ from fairbench.common.grouping import grouped
 from fairbench.common.wording import Wording
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arenas import ArenaPlan, Ladder
+from fairbench.suites.compare import Compare
 from fairbench.suites.stages import Final, Sweep, Training
 
 RULES = {"split": "settings are selected on the split that the report is about"}
@@ -20,41 +21,6 @@ ALL_ARENAS = "all arenas"
 """The place of an arena's name in rows over all of them."""
 FEW = 8
 """The most optimizers that are named in a sentence."""
-ALL = "all"
-"""Stands for every optimizer in `Compare.baselines`."""
-
-
-@dataclass(frozen=True)
-class Compare:
-    """The pairs of a suite: every optimizer of one list with every baseline of the other. No pair occurs twice.
-
-    Attributes:
-        optimizers: the verdicts are on these; empty for all.
-        baselines: what they are compared with; empty for the suite's reference, `["all"]` for every other one.
-    """
-
-    optimizers: list[str] = field(default_factory=list)
-    baselines: list[str] = field(default_factory=list)
-
-    def extended(self, names: Iterable[str]) -> "Compare":
-        """The pairs with further optimizers, which are compared as the listed ones are."""
-        if not self.optimizers:
-            return self  # an empty list already stands for all
-        distinct = dict.fromkeys([*self.optimizers, *names])
-        return replace(self, optimizers=list(distinct))
-
-    def pairs(self, names: Sequence[str], reference: str) -> list[tuple[str, str]]:
-        """The optimizer and the baseline of each pair. Pairs with the reference as baseline come first."""
-        optimizers = self.optimizers or names
-        baselines: Sequence[str] = self.baselines or [reference]
-        if ALL in self.baselines:
-            baselines = names
-        pairs: dict[frozenset[str], tuple[str, str]] = {}
-        for baseline in sorted(baselines, key=lambda name: name != reference):
-            for optimizer in optimizers:
-                if optimizer != baseline:
-                    pairs.setdefault(frozenset((optimizer, baseline)), (optimizer, baseline))
-        return list(pairs.values())
 
 
 @dataclass(frozen=True)

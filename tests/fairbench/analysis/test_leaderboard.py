@@ -7,7 +7,7 @@ from fabricated import Records, analysed, finals, given, study
 
 from fairbench.analysis.comparison.leaderboard import leaderboard
 from fairbench.analysis.cost import costs
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 SEEDS = (1, 2, 3, 4)
 # accuracy in vit, where high is better; the same numbers are the loss of gpt, where low is better

@@ -9,7 +9,7 @@ from scipy import stats
 
 from fairbench.analysis.pair_times import pair_times
 from fairbench.optimizers.variant import VariantPlan
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 BASE = Compare(baselines=["base"])
 SEEDS = [*range(6)]

@@ -15,7 +15,7 @@ from fairbench.analysis.comparison.speedups import speedups
 from fairbench.analysis.statistics.speedup import reach
 from fairbench.report.figures.speedup import speedup_text
 from fairbench.report.sections.speedup import speed_up
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 HORIZONS = np.array([0.5, 0.71, 1.0, 1.41, 2.0])
 MEASURED = Path(__file__).parents[3] / "docs/results/benchmarks/speedup_coverage.csv"

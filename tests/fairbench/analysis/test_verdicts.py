@@ -12,7 +12,7 @@ from fairbench.analysis.comparison.interim_analyses import judge_interim_analyse
 from fairbench.analysis.mechanism import mechanisms
 from fairbench.analysis.statistics.power import paired_seeds, welch_seeds
 from fairbench.analysis.statistics.significance import holm
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 SEEDS = (1, 2, 3, 4)
 LOW = [0.50, 0.51, 0.52, 0.50]

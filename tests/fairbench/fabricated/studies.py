@@ -8,8 +8,9 @@ from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.arenas import ArenaPlan, LadderPoint
+from fairbench.suites.compare import Compare
 from fairbench.suites.loader import load_suite
-from fairbench.suites.schema import Compare, Suite
+from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Final, Sweep, Training
 
 MINI = load_suite("mini").arenas

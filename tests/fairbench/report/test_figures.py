@@ -33,7 +33,7 @@ from fairbench.report.figures.step_time import draw_step_time
 from fairbench.report.figures.style import NAME_WIDTH, short_names, styles_of
 from fairbench.report.figures.text import POINTS_PER_INCH, fit_ticks, inner_width, panel_width, text_width, thin_ticks
 from fairbench.report.study import NORMAL_TEXT, paper_figures
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 LONG_99 = "schedule_free_adamw_beta2_0.99_no_decay"
 LONG_999 = "schedule_free_adamw_beta2_0.999_no_decay"

@@ -9,7 +9,7 @@ from test_figures import drawn, heads_of, texts_of
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.figures.learning_gains import draw_learning_gains
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 MANY = tuple(f"O{i}" for i in range(9))
 

@@ -15,14 +15,8 @@ from scipy import stats
 
 from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
 from fairbench.analysis.published.publication import load_publication
-from fairbench.analysis.published.replication import (
-    Judgement,
-    agree,
-    gaps,
-    is_inside,
-    value_rows,
-    verdict_rows,
-)
+from fairbench.analysis.published.replicated_values import gaps, is_inside, value_rows
+from fairbench.analysis.published.replicated_verdicts import Judgement, agree, verdict_rows
 from fairbench.report.page import write_document
 from fairbench.report.replication import replicated
 from fairbench.study.resolved_suite import ResolvedSuite

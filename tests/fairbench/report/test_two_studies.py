@@ -8,9 +8,10 @@ from fabricated import Records, analysed, recorded, saved, sha, study, with_suit
 from pages import Page
 from scipy import stats
 
-from fairbench.analysis.two_studies import plan_changes, two_arms, two_verdicts
+from fairbench.analysis.plan_changes import plan_changes
+from fairbench.analysis.two_studies import two_arms, two_verdicts
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 pytestmark = pytest.mark.xdist_group("two_studies")
 

@@ -13,7 +13,7 @@ from fairbench.optimizers.spec import BY_PROGRAM
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.report.figures.canvas import titles
 from fairbench.report.study import draw_figures, study_report
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 COMMAND = "python train.py --seed {seed} --noise {noise}"
 SCORES = {"base": [0.50, 0.52, 0.54, 0.47], "wide": [0.40, 0.43, 0.44, 0.36]}

@@ -14,7 +14,7 @@ from fairbench.common.errors import UsageError
 from fairbench.report.study import write_report
 from fairbench.study.history import Change, History, changes, locked_settings, plan_digest, read_history, write_history
 from fairbench.study.resolved_suite import ResolvedSuite
-from fairbench.suites.schema import Compare
+from fairbench.suites.compare import Compare
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 study = partial(fabricated.study, seeds=(1, 2, 3, 4))

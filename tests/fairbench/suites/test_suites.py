@@ -14,9 +14,9 @@ from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source
 from fairbench.optimizers.treatments import schedule
 from fairbench.study.planned_trial import trial_spec
+from fairbench.suites.compare import Compare
 from fairbench.suites.loader import changed, load_suite, parse_suite, suite_names
 from fairbench.suites.overrides import Overrides
-from fairbench.suites.schema import Compare
 from fairbench.suites.settings import with_settings
 
 

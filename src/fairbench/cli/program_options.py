@@ -1,0 +1,97 @@
+"""The options of commands that describe a training program, and the settings that they make in its suite."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fairbench.analysis.tables.metric_names import BETTER, direction_of
+from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
+
+PROGRAM_SUITE = "program"
+"""The name of the suite, and of its arena."""
+
+
+def add_program_options(command: argparse._ActionsContainer) -> None:
+    """Add the options that describe a training program: how it starts, and where its metric is."""
+    add = command.add_argument
+    program = "your own training program, with placeholders such as {lr}, {seed}, {steps}, {out} (docs/programs.md)"
+    add("--program", metavar="COMMAND", help=program)
+    metric = "the program's primary metric and its better direction, such as val/loss:min"
+    add("--metric", metavar="NAME:min|max", help=metric)
+    results = (
+        "files with the program's results below {out}, such as '**/metrics.csv' (default: metrics.jsonl, or its output)"
+    )
+    add("--results", metavar="GLOB", help=results)
+    pattern = "regular expression with one group that reads the metric from each line of the program's output"
+    add("--metric-pattern", metavar="REGEX", help=pattern)
+    at = "take the metric of the program's last report, or of the one with the best validation value (default: last)"
+    add("--at", choices=("last", "best"), help=at)
+    seed_env = "environment variable that tells the program its seed, where {seed} cannot stand in the command"
+    add("--seed-env", metavar="NAME", help=seed_env)
+
+
+def program_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the options of a training program make in the suite `program`; empty without a program."""
+    if not options.program:
+        _refuse_program_options(options)
+        return {}
+    needed = {"--metric": options.metric, "--margin": options.margin}
+    missing = [option for option, value in needed.items() if value is None]
+    if missing:
+        raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
+    name, _, direction = options.metric.removeprefix("val/").rpartition(":")
+    if not name or direction not in ("min", "max"):
+        raise UsageError(
+            f"--metric must be a name and its better direction, such as val/loss:min; got {options.metric!r}"
+        )
+    _warn_of_direction(name, direction)
+    arena = f"arenas.{PROGRAM_SUITE}"
+    changed = {
+        f"{arena}.model.program": options.program,
+        f"{arena}.model.metrics": {name: direction},
+        f"{arena}.metric": name,
+        f"{arena}.margin": options.margin,
+    }
+    if options.results is not None:
+        changed[f"{arena}.model.results"] = options.results
+    if options.metric_pattern is not None:
+        changed[f"{arena}.model.patterns"] = {f"val/{name}": options.metric_pattern}
+    if options.at is not None:
+        changed[f"{arena}.model.at"] = options.at
+    if options.seed_env is not None:
+        changed[f"{arena}.model.seed_env"] = options.seed_env
+    if options.unseeded:
+        changed[f"{arena}.model.seeded"] = False
+        changed["final.test"] = "welch"
+    if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
+        changed[f"{arena}.model.own_length"] = True
+    return changed
+
+
+def _refuse_program_options(options: argparse.Namespace) -> None:
+    """Raise `UsageError` for the first option that only a training program can have."""
+    values = {
+        "--metric": options.metric,
+        "--margin": options.margin,
+        "--results": options.results,
+        "--metric-pattern": options.metric_pattern,
+        "--at": options.at,
+        "--seed-env": options.seed_env,
+        "--unseeded": options.unseeded or None,
+    }
+    for option, value in values.items():
+        if value is not None:
+            raise UsageError(f"{option} needs --program; in a suite file it is a key of the arena")
+
+
+def _warn_of_direction(metric: str, direction: str) -> None:
+    """Print a message if the name of a metric says that the other values are better."""
+    by_name = direction_of(metric)
+    typed = BETTER[direction]
+    if by_name and by_name != typed:
+        say(
+            f"--metric {metric}:{direction}: {typed} values count as better, although the name says {by_name}",
+            is_error=True,
+        )
