@@ -56,21 +56,10 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
     Raises:
         UsageError: the optimizer cannot be imported, or it does not take an argument that it would get.
     """
+    if plan.factory == BY_PROGRAM:
+        return _made_by_program(name, plan)
     facts = _facts_on(name, plan)
     lr_scale, lr = rates_of(name, plan)
-    if plan.factory == BY_PROGRAM:
-        return ResolvedOptimizer(
-            name,
-            BY_PROGRAM,
-            options=plan.options,
-            arenas=plan.arenas,
-            horizon="",
-            groups="",
-            code={},
-            lr_scale=lr_scale,
-            lr=lr,
-            variant=plan.variant,
-        )
     _check_needs(plan)
     groups = plan.groups or facts.groups
     if groups:
@@ -95,6 +84,23 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
         lr_scale=lr_scale,
         lr=lr,
         lacks=lacks,
+    )
+
+
+def _made_by_program(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
+    """An optimizer that a program makes, so that nothing of it can be checked here."""
+    lr_scale, lr = rates_of(name, plan)
+    return ResolvedOptimizer(
+        name,
+        BY_PROGRAM,
+        options=plan.options,
+        arenas=plan.arenas,
+        horizon="",
+        groups="",
+        code={},
+        lr_scale=lr_scale,
+        lr=lr,
+        variant=plan.variant,
     )
 
 

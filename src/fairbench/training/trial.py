@@ -73,16 +73,10 @@ def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRe
                 status = "diverged"
                 final = None
     untimed = UNTIMED_STEPS if spec.stage == "timing" else 0
-    noise = trainer.noise.get_state().numpy().tobytes()
     result = Result(
         steps=trainer.done,
         final=final,
-        hashes=Hashes(
-            initial_weights=trainer.initial_weights,
-            batches=trainer.batches.hash,
-            noise=hashlib.sha256(noise).hexdigest(),
-            final_weights=weights_hash(trainer.model),
-        ),
+        hashes=_hashes(trainer),
         parameters=sum(p.numel() for p in trainer.params),
         clip_rate=trainer.clipped.item() / trainer.done,
         gradients_per_step=trainer.gradients / trainer.done,
@@ -103,6 +97,17 @@ def record(trainer: Trainer, status: Literal["finished", "diverged"]) -> WholeRe
         cost=cost,
         environment={**environment(str(trainer.device)), "data": trainer.data.origin},
         details=details(trainer),
+    )
+
+
+def _hashes(trainer: Trainer) -> Hashes:
+    """The hashes of what a training began with, read and ended with."""
+    noise = trainer.noise.get_state().numpy().tobytes()
+    return Hashes(
+        initial_weights=trainer.initial_weights,
+        batches=trainer.batches.hash,
+        noise=hashlib.sha256(noise).hexdigest(),
+        final_weights=weights_hash(trainer.model),
     )
 
 

@@ -58,11 +58,7 @@ def compare(
     note = _divergence(arms)
     if note:
         return replace(comparison, verdict="diverged", note=note)
-    valueless = []
-    if len(our_scores) < len(ours.final):
-        valueless.append(optimizer)
-    if len(their_scores) < len(theirs.final):
-        valueless.append(baseline)
+    valueless = [arm.optimizer for arm in arms if len(arm.scores(plan.metric)) < len(arm.final)]
     if valueless:
         note = f"finished trials without a value: {' and '.join(valueless)}"
         return replace(comparison, verdict="incomplete", note=note)
