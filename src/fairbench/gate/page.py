@@ -9,19 +9,22 @@ from fairbench.common.formatting import number, p_value, percent, plural, short_
 from fairbench.gate.rules import ALPHA, level_spent
 from fairbench.gate.session import Entry, Session
 from fairbench.gate.steps import LOG, PastStep, certified_of, log_row
+from fairbench.gate.training import ARENA
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.page import write_document
 from fairbench.report.table import Table
 from fairbench.report.view import TextColumn, differences, integers, numbers, table_view, words
 
 PAGE = "gate.html"
+PROGRAM = f"{ARENA}.model.program"
+"""The setting with the command of the program."""
 STEPS_NAME = "steps"
 """The name of the table of steps."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """A session as its page tells it: its first entry, its state and its steps."""
+class Overview:
+    """A session as its page shows it: its first entry, its state and its steps."""
 
     facts: Entry
     session: Session
@@ -38,24 +41,24 @@ class Told:
         return [step for step in self.steps if step.kind == "certificate"]
 
 
-def _claims(told: Told) -> list[str]:
+def _claims(overview: Overview) -> list[str]:
     """What is claimed, and what is not, in sentences."""
-    passed = told.passed
-    spent = percent(level_spent(told.session.certificates))
-    level = f"{plural(len(told.certificates), 'certificate')} used {spent} of the session's {percent(ALPHA)}."
+    passed = overview.passed
+    spent = percent(level_spent(overview.session.certificates))
+    level = f"{plural(len(overview.certificates), 'certificate')} used {spent} of the session's {percent(ALPHA)}."
     if not passed:
         return [f"No gain is certified. {level}"]
     total = sum(step.gain or 0.0 for step in passed)
     claimed = (
-        f"The certified gains of {told.facts['metric']} add up to {number(total, 3)}, positive where it is better."
+        f"The certified gains of {overview.facts['metric']} add up to {number(total, 3)}, positive where it is better."
     )
     stack = "Each gain is that of a whole stack of changes against the stack before it. No single change is certified."
     return [claimed, stack, level]
 
 
-def _pending(told: Told) -> list[str]:
+def _pending(overview: Overview) -> list[str]:
     """A sentence on the changes that were kept and are not certified; none without such changes."""
-    session = told.session
+    session = overview.session
     if not session.pending:
         return []
     kept = ", ".join(short_hash(keep.commit) for keep in session.pending)
@@ -64,10 +67,10 @@ def _pending(told: Told) -> list[str]:
 
 COMMIT = TextColumn("Commit", lambda step: short_hash(step.commit))
 
-CERTIFICATES = Output[Told](
+CERTIFICATES = Output[Overview](
     name="ladder",
     title="Certificates",
-    rows=lambda told: told.certificates,
+    rows=lambda overview: overview.certificates,
     columns=(
         COMMIT,
         words("Verdict", "verdict"),
@@ -82,7 +85,7 @@ CERTIFICATES = Output[Told](
         "Every certificate: head against base, both trained with fresh seeds, in pairs. The gain is positive where "
         "head is better. Its interval is the one that decides. p is at most the level where a gain is certified."
     ),
-    texts=lambda told: [*_claims(told), *_pending(told)],
+    texts=lambda overview: [*_claims(overview), *_pending(overview)],
     open_up_to=100,
 )
 
@@ -103,28 +106,28 @@ def steps_table(steps: Sequence[PastStep]) -> Table[dict[str, Any]]:
     return Table(rows, columns=LOG, report_view=view)
 
 
-STEPS = Output[Told](
+STEPS = Output[Overview](
     name=STEPS_NAME,
     title="Every step",
-    rows=lambda told: told.steps,
+    rows=lambda overview: overview.steps,
     columns=STEP_COLUMNS,
     caption="Every step of the session, also those that were dropped. The values of a try decide nothing but its keep.",
-    data=lambda told: steps_table(told.steps),
+    data=lambda overview: steps_table(overview.steps),
     file="gate_steps",
     open_up_to=1000,
 )
 
-CLAIMED = Section[Told](name="claimed", title="What is claimed", outputs=(CERTIFICATES,), always=True)
-ALL_STEPS = Section[Told](name="steps", title="All tries", outputs=(STEPS,))
+CLAIMED = Section[Overview](name="claimed", title="What is claimed", outputs=(CERTIFICATES,), always=True)
+ALL_STEPS = Section[Overview](name="steps", title="All tries", outputs=(STEPS,))
 
 
 def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[PastStep]) -> Path:
     """Write the page of a session, and its log. Returns the path of the page."""
     document = Document(
-        source=Told(facts, session, steps),
+        source=Overview(facts, session, steps),
         sections=(CLAIMED, ALL_STEPS),
         title=f"gate, {facts['metric']}",
-        lead=f"{facts['settings']['arenas.program.model.program']}, begun at commit {short_hash(facts['base'])}.",
+        lead=f"{facts['settings'][PROGRAM]}, begun at commit {short_hash(facts['base'])}.",
         flags=(),
         page_name=PAGE,
     )

@@ -89,7 +89,7 @@ def is_due(keeps: int, tries: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Look:
+class InterimResult:
     """What a certificate says after some of its pairs.
 
     Attributes:
@@ -98,7 +98,7 @@ class Look:
         low, high: the interval of the gain that decides; where the gain is certified, it excludes 0. None without a
             test.
         confidence: the coverage of the interval.
-        p: the one-sided p-value, divided by the share of the level that this look has; None without a test.
+        p: the one-sided p-value, divided by the share of the level that this interim analysis has; None without a test.
         certified: whether p is at most the level of the certificate.
     """
 
@@ -111,7 +111,7 @@ class Look:
     certified: bool
 
 
-def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) -> Look:
+def judge_pairs(base: Sequence[float], head: Sequence[float], sign: int, level: float) -> InterimResult:
     """Judge head against base after one of the numbers of pairs.
 
     The test is the paired t-test, or the sign test if every pair differs by the same amount. With 8 pairs the sign test
@@ -139,7 +139,7 @@ def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) 
     elif test.reason == SAME_DIFFERENCE and test.difference > 0:
         one_sided = sign_p(pairs) / 2
     p = InterimAnalysis(pairs, share).repeated(one_sided)
-    return Look(
+    return InterimResult(
         pairs=pairs,
         gain=test.difference,
         low=low,
@@ -150,8 +150,8 @@ def look(base: Sequence[float], head: Sequence[float], sign: int, level: float) 
     )
 
 
-def has_ended(found: Look) -> bool:
-    """Whether a certificate ends with a look: certified, without any gain, or with all its pairs."""
+def has_ended(found: InterimResult) -> bool:
+    """Whether a certificate ends with an interim analysis: certified, without any gain, or with all its pairs."""
     return found.certified or found.gain <= 0 or found.pairs == PAIRS[-1]
 
 

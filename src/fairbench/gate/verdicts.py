@@ -5,7 +5,16 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import Any, Protocol
 
-from fairbench.gate.rules import CALIBRATION_RUNS, PAIRS, SCREENING_RUNS, Look, has_ended, level_of, look, passes
+from fairbench.gate.rules import (
+    CALIBRATION_RUNS,
+    PAIRS,
+    SCREENING_RUNS,
+    InterimResult,
+    has_ended,
+    judge_pairs,
+    level_of,
+    passes,
+)
 from fairbench.gate.session import Batch, Entry, Run, Session, Step
 
 SEEDLESS = "every seed gives the same value: pass {seed} to the program, or give --seed-env"
@@ -22,7 +31,7 @@ def next_batch(session: Session) -> Batch | None:
     wanted = {"calibration": CALIBRATION_RUNS, "certificate": PAIRS[0], "prune": PAIRS[-1]}
     if not step.runs:
         return Batch(step.arms, wanted[step.kind])
-    if step.kind == "certificate" and not has_ended(_look(session, step)):
+    if step.kind == "certificate" and not has_ended(_interim_result(session, step)):
         return Batch(step.arms, PAIRS[-1] - PAIRS[0])
     return None
 
@@ -37,9 +46,9 @@ def _next_of_try(session: Session, step: Step) -> Batch | None:
     return Batch(step.arms, 1)
 
 
-def _look(session: Session, step: Step) -> Look:
+def _interim_result(session: Session, step: Step) -> InterimResult:
     """What the certificate that has begun says with its pairs."""
-    return look(step.values("base"), step.values("head"), session.sign, level_of(session.certificates))
+    return judge_pairs(step.values("base"), step.values("head"), session.sign, level_of(session.certificates))
 
 
 def end_of(session: Session) -> dict[str, Any]:
@@ -82,7 +91,7 @@ def _end_of_certificate(session: Session, step: Step) -> dict[str, Any]:
         if unfinished.status == "failed":
             verdict = "failed"
         return {"verdict": verdict, **facts}
-    found = _look(session, step)
+    found = _interim_result(session, step)
     verdict = "open"
     if found.certified:
         verdict = "certified"

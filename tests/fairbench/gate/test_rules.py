@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairbench.gate.rules import detectable_gain, is_due, level_of, level_spent, look, passes
+from fairbench.gate.rules import detectable_gain, is_due, judge_pairs, level_of, level_spent, passes
 
 
 def test_the_levels_of_all_certificates_add_up_to_5_percent():
@@ -40,7 +40,7 @@ def test_a_look_is_the_one_sided_paired_test_at_its_share_of_the_level(pairs, sh
         base = generator.normal(0, 1, pairs)
         head = base - generator.normal(1.5, 1, pairs)
         level = 0.02
-        found = look(base, head, sign=-1, level=level)
+        found = judge_pairs(base, head, sign=-1, level=level)
         reference = stats.ttest_rel(base, head, alternative="greater")
         interval = stats.ttest_rel(base, head).confidence_interval(1 - 2 * share * level)
         assert found.gain == pytest.approx(np.mean(base - head))
@@ -55,9 +55,9 @@ def test_equal_differences_in_every_pair_have_the_sign_test_and_certify_nothing(
     head = [value - 0.5 for value in base]
     share = 1 - math.log((math.e + 1) / 2)
     p = stats.binomtest(8, 8, alternative="greater").pvalue / share
-    found = look(base, head, sign=-1, level=level_of(1))
+    found = judge_pairs(base, head, sign=-1, level=level_of(1))
     assert (found.gain, found.p, found.low, found.certified) == (0.5, pytest.approx(p), None, False)
-    assert look(head, base, sign=-1, level=0.02).p is None
+    assert judge_pairs(head, base, sign=-1, level=0.02).p is None
 
 
 def test_the_detectable_gain_is_detected_in_80_percent_with_all_pairs():
