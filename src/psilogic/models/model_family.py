@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from psilogic.models.groups import EMBEDDINGS, POSITION, RELATIVE, is_attention, snake_case, words
+from psilogic.models.parts import EMBEDDINGS, POSITION, RELATIVE, is_attention, snake_case, words
 
 NamedModules: TypeAlias = Sequence[tuple[str, nn.Module]]
 Table: TypeAlias = nn.Embedding | nn.EmbeddingBag

@@ -192,15 +192,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
     scale = None
     if unit_vectors is not None:
         mean, scale = unit_vectors
-    clips = group["agc_clip"] > 0
-    centered = None
-    if group["grad_centralize"]:
-        centered = work.sizes.have_rows
-    elif clips:
-        centered = array("q", [0]) * len(work.sizes.numels)
-    tau = group["chaos_tau"]
-    if group["adaptive_tau"]:
-        tau = group["tau_scale"]
+    centered = _which_are_centered(work)
     arguments = UpdateArguments(
         **_tensors(work),
         t=None,
@@ -225,7 +217,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         quantum_decay=group["quantum_decay"],
         T_max=group["gamma_T_max"],
         t_warm=t_warm(group),
-        tau=tau,
+        tau=group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"],
         adaptive=group["adaptive_tau"],
         pools=None if pools is None else array("q", pools),
         decisions=decisions,
@@ -233,6 +225,15 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
     corrected: int = _call(kernels.step_, work.tensors.params, arguments)
     _note_changes(work)
     return corrected
+
+
+def _which_are_centered(work: BucketStep) -> Any:
+    """For each tensor 1 if its rows are centered, otherwise 0; None if nothing processes units."""
+    if work.group["grad_centralize"]:
+        return work.sizes.have_rows
+    if work.group["agc_clip"] > 0:
+        return array("q", [0]) * len(work.sizes.numels)
+    return None
 
 
 def _tensors(work: BucketStep) -> dict[str, Any]:
