@@ -77,9 +77,8 @@ def _load() -> tuple[Any, Any]:
         several = [x, x[1:], torch.nn.Parameter(x), x.new_empty(0)]
         expected = array("q", map(Tensor.data_ptr, several)).tobytes()
         is_right = compiled.addresses(address_of, several, ()) == expected
-        if is_right and all(
-            hasattr(compiled, name) for name in FUNCTIONS
-        ):  # it may have been built by an older version
+        is_whole = all(hasattr(compiled, name) for name in FUNCTIONS)  # otherwise an older version has built it
+        if is_right and is_whole:
             return compiled, address_of
     except Exception:  # a private part of torch, which may change
         pass
