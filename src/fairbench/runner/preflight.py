@@ -16,6 +16,7 @@ from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.trainings import training_of
+from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.study.preflight_result import Preflight
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
@@ -28,6 +29,8 @@ VALIDATED = (
 """The message on a program that reports one split."""
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
+Costs = Mapping[str, Mapping[str, FirstSteps]]
+"""The costs of the first steps, by optimizer and arena."""
 QUIET_SECONDS = 5.0
 """Seconds between messages about progress."""
 
@@ -54,14 +57,14 @@ def run_preflight(
     )
     _say_about_arenas(study, probed, say)
     optimizers: dict[str, ResolvedOptimizer] = {}
-    costs: dict[str, dict[str, Any]] = {}
+    costs: dict[str, dict[str, FirstSteps]] = {}
     for number, (name, plan) in enumerate(suite.optimizers.items(), 1):
         if time.monotonic() - last_message > QUIET_SECONDS:
             say(f"measuring {name}, {suite.noun} {number} of {len(suite.optimizers)}")
             last_message = time.monotonic()
         measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
         optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
-        costs[name] = measured["arenas"]
+        costs[name] = {arena: FirstSteps(**cost) for arena, cost in measured["arenas"].items()}
     _say_about_optimizers(optimizers, arenas, costs, say)
     unequal_decay = _unequal_decay(suite, optimizers)
     if unequal_decay:
@@ -100,7 +103,7 @@ def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Call
 def _say_about_optimizers(
     optimizers: Mapping[str, ResolvedOptimizer],
     arenas: Iterable[str],
-    costs: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    costs: Costs,
     say: Callable[[str], None],
 ) -> None:
     """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal."""
@@ -109,7 +112,7 @@ def _say_about_optimizers(
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
     for cost_of_arena in costs.values():
         for cost in cost_of_arena.values():
-            for notice in cost["notices"]:
+            for notice in cost.notices:
                 say(notice)
     for arena in arenas:
         same_arms = _same_arms(optimizers, arena, costs)
@@ -146,7 +149,7 @@ def _check_extra(suite: Suite, optimizers: Iterable[ResolvedOptimizer]) -> None:
             )
 
 
-def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: Mapping[str, Mapping[str, Any]]) -> str:
+def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: Costs) -> str:
     """A notice on arms that are the same to their program; empty if all differ.
 
     The user may compare a program with itself, to see what chance does.
@@ -157,9 +160,10 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: M
     seen: dict[str, Any] = {}
     notices = []
     for name, cost_of_arena in costs.items():
-        identity = cost_of_arena.get(arena, {}).get("identity")
-        if identity is None:
+        cost = cost_of_arena.get(arena)
+        if cost is None or cost.identity is None:
             continue
+        identity = cost.identity
         for other, other_identity in seen.items():
             if identity == other_identity:
                 same = f"arenas.{arena}: {other} and {name} are the same to the program"
@@ -173,45 +177,46 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: M
     return "; ".join(notices)
 
 
-def _least_free_memory(costs: Mapping[str, Mapping[str, Any]]) -> int:
+def _least_free_memory(costs: Costs) -> int:
     """The fewest bytes of a GPU's memory that were free in a measurement; 0 if only programs were measured."""
     found = []
     for cost_of_arena in costs.values():
-        found += [cost["gpu_free_bytes"] for cost in cost_of_arena.values()]
+        found += [cost.gpu_free_bytes for cost in cost_of_arena.values()]
     return min(filter(None, found), default=0)  # 0 for a program, whose memory is not measured
 
 
-def _restart_reasons(costs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def _restart_reasons(costs: Costs) -> dict[str, dict[str, str]]:
     """Why a trial of each optimizer in each arena would restart from its first step; empty if it would not."""
     reasons = {}
     for name, cost_of_arena in costs.items():
-        reasons[name] = {arena: str(cost["restart_reason"]) for arena, cost in cost_of_arena.items()}
+        reasons[name] = {arena: cost.restart_reason for arena, cost in cost_of_arena.items()}
     return reasons
 
 
-def _arenas_with(costs: Mapping[str, Mapping[str, Mapping[str, Any]]], mark: str) -> list[str]:
-    """The arenas in which something holds with an optimizer."""
+def _arenas_with(costs: Costs, mark: str) -> list[str]:
+    """The arenas in which something holds with an optimizer. `mark` is the attribute of `FirstSteps` that says so."""
     arenas: set[str] = set()
     for cost_of_arena in costs.values():
-        arenas.update(arena for arena, cost in cost_of_arena.items() if cost[mark])
+        arenas.update(arena for arena, cost in cost_of_arena.items() if getattr(cost, mark))
     return sorted(arenas)
 
 
-def _rewritten(costs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _rewritten(costs: Costs) -> dict[str, str]:
     """A file that each run of a program writes again in its folder, for each arena that has one."""
     files = {}
     for cost_of_arena in costs.values():
         for arena, cost in cost_of_arena.items():
-            if cost["rewritten"]:
-                files[arena] = cost["rewritten"]
+            if cost.rewritten:
+                files[arena] = cost.rewritten
     return files
 
 
-def _largest(costs: Mapping[str, Mapping[str, Any]], kind: str, suite: Suite) -> dict[str, Any]:
-    """The largest cost of one kind in each arena, over the optimizers that are trained there."""
+def _largest(costs: Costs, kind: str, suite: Suite) -> dict[str, Any]:
+    """The largest cost of one kind, an attribute of `FirstSteps`, in each arena over its optimizers."""
     largest = {}
     for arena in suite.arenas:
-        largest[arena] = max(cost_of_arena[arena][kind] for cost_of_arena in costs.values() if arena in cost_of_arena)
+        of_arena = [cost_of_arena[arena] for cost_of_arena in costs.values() if arena in cost_of_arena]
+        largest[arena] = max(getattr(cost, kind) for cost in of_arena)
     return largest
 
 
@@ -297,7 +302,7 @@ def optimizer_and_seconds(
     alone = replace(study, optimizers={name: resolved})
 
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:
-        return dict(training.first_steps(alone, arena, slot, probed[arena]))
+        return asdict(training.first_steps(alone, arena, slot, probed[arena]))
 
     arenas = _measured(study.suite, options_by_arena, measure)
     if resolved.variant is None:

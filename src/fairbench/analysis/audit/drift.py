@@ -59,7 +59,9 @@ def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
         if len(times) < FEWEST:
             continue
         found = drift(times)
-        change = found.last / found.first - 1 if found.first > 0 else 0.0
+        change = 0.0
+        if found.first > 0:
+            change = found.last / found.first - 1
         if found.p < LEVEL and abs(change) > max(LEAST_DRIFT, _share_of_margin(case, arm)):
             first = f"{1000 * found.first:.3g}"
             last = f"{1000 * found.last:.3g}"
@@ -107,5 +109,9 @@ def _share_of_margin(case: Analyses, arm: ArmResults) -> float:
     """The margin as a share of the mean of the metric."""
     plan = case.suite.arenas[arm.arena]
     scores = arm.scores(plan.metric)
-    mean = abs(fmean(scores)) if scores else 0.0
-    return plan.margin / mean if mean else 0.0
+    if not scores:
+        return 0.0
+    mean = abs(fmean(scores))
+    if mean == 0:
+        return 0.0
+    return plan.margin / mean

@@ -19,6 +19,7 @@ from fairbench.common.loaded_modules import LoadedCode
 from fairbench.data.splits import Data, shared_rows
 from fairbench.optimizers.needs import remedy
 from fairbench.runner.code_identity import arena_code
+from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
@@ -113,7 +114,7 @@ def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: T
     return seconds(examples) / examples
 
 
-def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
+def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> FirstSteps:
     """The cost of the first steps of the one optimizer of a study, in an arena.
 
     The steps are measured with `examples` examples, and their time is scaled to a whole batch. A checkpoint after the
@@ -139,19 +140,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or slot.kind == "cpu"))
         del trainer  # its memory is needed for the next one
         reason = restart_reason()
-    return {
-        "seconds": seconds,
-        "start_seconds": 0.0,
-        "unmeasured": False,
-        "lacks_test": False,
-        "told_by_name": False,
-        "notices": [],
-        "identity": None,
-        "gpu_bytes": gpu_bytes,
-        "gpu_free_bytes": gpu_free_bytes,
-        "restart_reason": reason,
-        "rewritten": "",
-    }
+    return FirstSteps(seconds=seconds, gpu_bytes=gpu_bytes, gpu_free_bytes=gpu_free_bytes, restart_reason=reason)
 
 
 def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> AbstractContextManager[None]:

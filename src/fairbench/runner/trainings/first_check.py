@@ -10,6 +10,7 @@ from typing import Any
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
 from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
+from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.runner.trainings.program_runs import LONGEST, QUICK, ProgramRuns, Run, WrongReport
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.training.device_slot import DeviceSlot
@@ -30,13 +31,11 @@ MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
 
 
-def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> dict[str, Any]:
+def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: int) -> FirstSteps:
     """The seconds of the start and of a step of a program with the one optimizer or variant of a study.
 
-    With the first one of a suite, the program also runs again with the same seed and with another one.
-
-    Returns:
-        The costs; notices for the user; the arena's words for the program and what it has asked for, such as "reaches".
+    With the first one of a suite, the program also runs again with the same seed and with another one. A program makes
+    its own batches, so that it is measured with all examples of one.
     """
     check = FirstCheck(study, arena, slot)
     if study.suite.first_steps == 0:
@@ -232,23 +231,20 @@ class FirstCheck:
 
     def result(
         self, start: float, step: float, *, measured: bool, asked: Collection[str] = (), tested: bool = True
-    ) -> dict[str, Any]:
-        """What the first check has found, as plain values."""
+    ) -> FirstSteps:
+        """What the first check has found."""
         all_options = bool({"options", *MAKES} & {*asked})
         identity = None if all_options or not measured else self._identity()
-        return {
-            "seconds": step,
-            "start_seconds": start,
-            "unmeasured": not measured,
-            "lacks_test": self._study.suite.decides == "test" and not tested,
-            "told_by_name": self._is_told_by_name(asked),
-            "notices": self.notices,
-            "identity": identity,
-            "gpu_bytes": 0,
-            "gpu_free_bytes": 0,
-            "restart_reason": "",
-            "rewritten": self._rewritten,
-        }
+        return FirstSteps(
+            seconds=step,
+            start_seconds=start,
+            unmeasured=not measured,
+            lacks_test=self._study.suite.decides == "test" and not tested,
+            told_by_name=self._is_told_by_name(asked),
+            notices=self.notices,
+            identity=identity,
+            rewritten=self._rewritten,
+        )
 
 
 def _nondeterminism(first: Run, again: Run, seed: int) -> str:
