@@ -241,14 +241,14 @@ def _resolved(name: str, plan: OptimizerPlan, suite: Suite) -> ResolvedOptimizer
 def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
     """The measurements of each arena of a suite, and the environment. No optimizer is loaded.
 
-    The measurements are those of `measured_arena` in `trainings.builtin_loop`.
+    The measurements are those of `MeasuredArena`.
     """
     from fairbench.training.environment import check_device, environment
 
     check_device(slot.device)
 
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:
-        return dict(training.measured_arena(suite, arena, slot))
+        return asdict(training.measured_arena(suite, arena, slot))
 
     options_by_arena = dict.fromkeys(suite.arenas)  # None: no optimizer takes part
     arenas = _measured(suite, options_by_arena, measure)

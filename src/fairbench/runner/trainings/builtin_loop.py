@@ -3,10 +3,9 @@
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +18,7 @@ from fairbench.common.loaded_modules import LoadedCode
 from fairbench.data.splits import Data, shared_rows
 from fairbench.optimizers.needs import remedy
 from fairbench.runner.code_identity import arena_code
-from fairbench.runner.trainings.measured import FirstSteps
+from fairbench.runner.trainings.measured import FirstSteps, MeasuredArena
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
@@ -45,11 +44,8 @@ STEP_COST = 3.0
 """The approximate duration of a training step, as a multiple of an evaluation of the same examples."""
 
 
-def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
+def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> MeasuredArena:
     """Load the data of an arena, build its model for each seed, and measure an evaluation.
-
-    Returns:
-        The resolved arena, the seconds of an evaluation, and the number of examples with which steps are measured.
 
     Raises:
         UsageError: the data or the model cannot be made, or the arena's methods fail with them.
@@ -91,7 +87,7 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
         shared=data.shared if has_known_data else shared_rows(data.splits),
     )
     largest_split = max(len(data.splits["val"]), len(data.splits["test"]))
-    return {"resolved": asdict(resolved), "evaluation_seconds": per_example * largest_split, "probed": probed}
+    return MeasuredArena(resolved=resolved, evaluation_seconds=per_example * largest_split, probed=probed)
 
 
 def _seconds_per_example(arena: Arena, model: nn.Module, data: Data, training: Training) -> float:

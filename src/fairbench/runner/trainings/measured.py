@@ -1,13 +1,30 @@
-"""What the first steps of an optimizer in an arena have shown, before any trial."""
+"""What was measured before any trial: an arena, and the first steps of an optimizer in it, as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairbench.study.resolved_suite import ResolvedArena
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredArena:
+    """An arena, measured without an optimizer.
+
+    Attributes:
+        resolved: the identity of its data, code and models.
+        evaluation_seconds: those of an evaluation of the largest split; 0 for a program, which evaluates in its steps.
+        probed: the number of examples with which steps are measured.
+    """
+
+    resolved: ResolvedArena
+    evaluation_seconds: float
+    probed: int
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstSteps:
-    """The cost of the first steps of an optimizer, and what was noticed in them, as plain values.
+    """The cost of the first steps of an optimizer, and what was noticed in them.
 
     Attributes:
         seconds: those of a training step.

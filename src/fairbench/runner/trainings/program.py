@@ -1,13 +1,12 @@
 """Trials of a user's training program. Before a study, each optimizer trains a few steps, to check the program."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.program_code import code_of, content_hash, matched
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.runner.trainings.first_check import first_steps
+from fairbench.runner.trainings.measured import MeasuredArena
 from fairbench.study.resolved_suite import ResolvedArena
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
@@ -17,7 +16,7 @@ __all__ = ["first_steps", "measured_arena", "run_trial", "variant_code"]
 run_trial = program_trial
 
 
-def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
+def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> MeasuredArena:
     """Resolve an arena: the hash of the files of its data, and its code.
 
     A program evaluates as a part of its steps and makes its own batches, so that neither is measured.
@@ -28,7 +27,7 @@ def measured_arena(suite: Suite, name: str, slot: DeviceSlot) -> dict[str, Any]:
     if suite.noun != "variant":  # the code of a variant is its own
         code = code_of(ProgramOptions(**plan.model))
     resolved = ResolvedArena(content_hash(files), code, starts={})
-    return {"resolved": asdict(resolved), "evaluation_seconds": 0.0, "probed": plan.batch_size}
+    return MeasuredArena(resolved=resolved, evaluation_seconds=0.0, probed=plan.batch_size)
 
 
 def variant_code(suite: Suite, variant: VariantPlan) -> dict[str, str]:
