@@ -25,6 +25,12 @@ OPTION = "an option of an optimizer, such as AdamW.weight_decay=0.1; the value i
 
 def add_suite_options(command: argparse.ArgumentParser) -> None:
     """Add the options that select and change a suite, and the options that say where its study is and runs."""
+    _add_compared(command)
+    _add_where(command)
+
+
+def _add_compared(command: argparse.ArgumentParser) -> None:
+    """Add the options that select and change a suite."""
     group = command.add_argument_group("what is compared")
     add = group.add_argument
     suite = f"name or TOML file of the suite (default: {DEFAULT_SUITE}; {PAPER_SUITE} if --data-root is given)"
@@ -61,6 +67,9 @@ def add_suite_options(command: argparse.ArgumentParser) -> None:
     add("--images", metavar="DIR", help=images)
     add("--text", metavar="DIR", help="text for the arenas that read text: a file, DIR/*.txt or DIR/*.jsonl")
 
+
+def _add_where(command: argparse.ArgumentParser) -> None:
+    """Add the options that say where a study is, and where it runs."""
     add = command.add_argument_group("where").add_argument
     add("-o", "--output-dir", type=Path, metavar="DIR", help="directory of the study (default: results/<suite>)")
     add("--data-root", type=Path, metavar="DIR", help="prepared data, for suites that need them (default: data)")

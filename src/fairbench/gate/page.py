@@ -131,5 +131,4 @@ def write_page(folder: Path, facts: Entry, session: Session, steps: Sequence[Pas
         flags=(),
         page_name=PAGE,
     )
-    *_, page = write_document(document, folder)
-    return page
+    return write_document(document, folder)[-1]

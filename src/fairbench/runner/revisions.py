@@ -78,13 +78,8 @@ def checked_out(
                 with _explained(name):
                     fixed[variant.revision] = _commit(repository, name, variant.revision, fixed, study, say)
             write_atomically(folder / COMMITS, json.dumps(fixed))
-            worktrees = {}
-            for name, variant in revisions.items():
-                commit = fixed[variant.revision]
-                worktrees[name] = Worktree(repository.root, commit, folder / commit)
-                missing = worktrees[name].check_out()
-                if missing:
-                    say(f"{name}: not in its checkout: {some(missing)}")
+            commits = {name: fixed[variant.revision] for name, variant in revisions.items()}
+            worktrees = _made_worktrees(repository, commits, folder, say)
         stays = False
         try:
             yield CheckedOut(_with_commits(suite, worktrees, repository.prefix), str(folder))
@@ -97,6 +92,19 @@ def checked_out(
                 for worktree in worktrees.values():
                     worktree.remove()
                 remove(folder)
+
+
+def _made_worktrees(
+    repository: Repository, commits: Mapping[str, str], folder: Path, say: Callable[[str], None]
+) -> dict[str, Worktree]:
+    """The worktree of the commit of each variant. A message says what it lacks."""
+    worktrees = {}
+    for name, commit in commits.items():
+        worktrees[name] = Worktree(repository.root, commit, folder / commit)
+        missing = worktrees[name].check_out()
+        if missing:
+            say(f"{name}: not in its checkout: {some(missing)}")
+    return worktrees
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from fairbench.analysis.results import Run
-from fairbench.report.render.record_column import RecordColumn, key_columns, keys_in
+from fairbench.report.render.record_column import RecordColumn, Value, key_columns, keys_in
 
 
 def mechanism_columns(runs: Sequence[Run]) -> Iterator[RecordColumn]:
@@ -33,12 +33,8 @@ def mechanism_columns(runs: Sequence[Run]) -> Iterator[RecordColumn]:
     )
     quantities = keys_in(runs, _totals)
     for name in quantities:
-        yield RecordColumn(
-            name=f"mechanism_added_{name}",
-            type="array",
-            description=f"increase up to each of `mechanism_read_at` {this_name}",
-            item="number",
-            value=partial(_added, name),
+        yield _list_column(
+            f"mechanism_added_{name}", f"increase up to each of `mechanism_read_at` {this_name}", partial(_added, name)
         )
     yield RecordColumn(
         name="mechanism_tensors",
@@ -48,13 +44,16 @@ def mechanism_columns(runs: Sequence[Run]) -> Iterator[RecordColumn]:
         value=_tensors,
     )
     for name in quantities:
-        yield RecordColumn(
-            name=f"mechanism_in_tensor_{name}",
-            type="array",
-            description=f"total in each of `mechanism_tensors` {this_name}",
-            item="number",
-            value=partial(_in_tensors, name),
+        yield _list_column(
+            f"mechanism_in_tensor_{name}",
+            f"total in each of `mechanism_tensors` {this_name}",
+            partial(_in_tensors, name),
         )
+
+
+def _list_column(name: str, description: str, value: Value) -> RecordColumn:
+    """A column whose cells are lists of numbers."""
+    return RecordColumn(name=name, type="array", description=description, item="number", value=value)
 
 
 def _totals(run: Run) -> Mapping[str, float] | None:
