@@ -71,6 +71,14 @@ def percent(share: float | None) -> str:
     return f"{text}%"
 
 
+def with_arrow(metric: str, direction: str) -> str:
+    """A metric with an arrow, which says whether lower ("min") or higher values are better."""
+    arrow = "↑"
+    if direction == "min":
+        arrow = "↓"
+    return f"{metric}\N{NO-BREAK SPACE}{arrow}"
+
+
 def short_hash(text: str) -> str:
     """The beginning of a commit or another hash, as texts show it."""
     return text[:SHOWN_DIGITS]

@@ -16,6 +16,7 @@ from fairbench.common.formatting import (
     interval_name,
     p_value,
     percent,
+    with_arrow,
 )
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.ranks import LEADERBOARD_TABLE, RANKING_TABLE
@@ -95,8 +96,7 @@ def _comparison_columns(analyses: Analyses) -> list[TextColumn]:
 
 def _metric_with_arrow(comparison: Comparison) -> str:
     """The metric with an arrow, which says whether lower or higher values are better."""
-    arrow = "↓" if comparison.direction == "min" else "↑"
-    return f"{comparison.metric}\N{NO-BREAK SPACE}{arrow}"
+    return with_arrow(comparison.metric, comparison.direction)
 
 
 def _gain_column() -> TextColumn:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.common.column_formatting import column_of_intervals
-from fairbench.common.formatting import exact, interval_name
+from fairbench.common.formatting import exact, interval_name, with_arrow
 from fairbench.report.figures.gain_map import SIGNS
 from fairbench.report.view import Emphasized, Row, TableView, TextColumn, table_view
 
@@ -80,8 +80,8 @@ def verdict_grid(analyses: Analyses) -> TableView:
 def _about_arena(analyses: Analyses, arena: str) -> str:
     """The metric of an arena, its better direction and the margin: the units of the gains in the grid."""
     plan = analyses.suite.arenas[arena]
-    arrow = "↓" if analyses.suite.direction(arena) == "min" else "↑"
-    return f"{plan.metric}\N{NO-BREAK SPACE}{arrow}, margin\N{NO-BREAK SPACE}{exact(plan.margin)}"
+    metric = with_arrow(plan.metric, analyses.suite.direction(arena))
+    return f"{metric}, margin\N{NO-BREAK SPACE}{exact(plan.margin)}"
 
 
 def _ranked_cells(comparisons: Sequence[Comparison], sides: Sequence[str]) -> dict[tuple[str, str], GridCell]:

@@ -8,7 +8,7 @@ from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.analysis.pair_times import pair_times
 from fairbench.common.column_formatting import column_of_means
-from fairbench.common.formatting import p_value, plural, some
+from fairbench.common.formatting import p_value, plural, some, with_arrow
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.sections.verdict_grid import verdict_grid
@@ -75,8 +75,8 @@ def _arena_column(analyses: Analyses, arena: str, by_optimizer: Mapping[str, Agg
     def deviation(optimizer: str) -> float | None:
         return by_optimizer[optimizer].std
 
-    arrow = "↓" if suite.direction(arena) == "min" else "↑"
-    title = f"{arena}: {suite.arenas[arena].metric}\N{NO-BREAK SPACE}{arrow}"
+    metric = with_arrow(suite.arenas[arena].metric, suite.direction(arena))
+    title = f"{arena}: {metric}"
     return TextColumn(title, text_of, value=mean, more={"std": deviation})
 
 
