@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, chosen_slots, chosen_target, prepare_data
+from fairbench.cli.running import chosen_run_options, chosen_target, prepare_data
+from fairbench.cli.slots import chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.study.folder import LOGS
 

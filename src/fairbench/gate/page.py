@@ -10,10 +10,11 @@ from fairbench.gate.rules import ALPHA, level_spent
 from fairbench.gate.session import Entry, Session
 from fairbench.gate.steps import LOG, PastStep, certified_of, log_row
 from fairbench.gate.training import ARENA
+from fairbench.report.columns import differences, integers, numbers, words
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.page import write_document
 from fairbench.report.table import Table
-from fairbench.report.view import TextColumn, differences, integers, numbers, table_view, words
+from fairbench.report.view import TextColumn, table_view
 
 PAGE = "gate.html"
 PROGRAM = f"{ARENA}.model.program"

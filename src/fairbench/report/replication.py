@@ -13,9 +13,10 @@ from fairbench.analysis.results import Results
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import NONE, p_value, rate, some
 from fairbench.common.grouping import grouped
+from fairbench.report.columns import ARM, aligned, answers, differences, means, numbers, words
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.replicated_costs import CostRow, cost_rows
-from fairbench.report.view import ARM, TextColumn, aligned, answers, differences, means, numbers, words
+from fairbench.report.view import TextColumn
 from fairbench.study.history import changes
 from fairbench.suites.loader import load_suite
 from fairbench.suites.schema import Suite

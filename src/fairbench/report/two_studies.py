@@ -14,18 +14,11 @@ from fairbench.analysis.two_studies import TwoArms, TwoVerdicts, two_arms, two_v
 from fairbench.common.checks import Flag
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, rate, some
+from fairbench.report.columns import ARM, aligned, intervals, means, numbers, words
 from fairbench.report.document import Document, Output, Section
 from fairbench.report.sections.verdict_grid import ORDER, GridCell, grid_column
 from fairbench.report.table import Table
-from fairbench.report.view import (
-    ARM,
-    TextColumn,
-    aligned,
-    intervals,
-    means,
-    numbers,
-    words,
-)
+from fairbench.report.view import TextColumn
 from fairbench.study.history import Change
 
 OF_EACH = ("verdict", "note", "gain", "ci_low", "ci_high", "ci_level", "p_holm", "p_equivalence_holm")

@@ -18,7 +18,8 @@ from tiny import TINY
 
 from fairbench.cli.main import main
 from fairbench.cli.parser import command_names, parser
-from fairbench.cli.running import chosen_slots, chosen_target
+from fairbench.cli.running import chosen_target
+from fairbench.cli.slots import chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import device_kind
 from fairbench.study.history import read_history
@@ -176,7 +177,7 @@ def test_the_help_lists_every_command_once_in_a_group():
 
 def test_a_device_is_chosen_and_named(finished, monkeypatch):
     def chosen(gpus, *words, directory=Path("none")):
-        for module in ("runner.devices", "cli.running"):
+        for module in ("runner.devices", "cli.slots"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
         options = parser().parse_args(["run", *suite, *words, "-o", str(directory)])
         slots, device = chosen_slots(options, chosen_target(options))

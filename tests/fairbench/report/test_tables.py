@@ -19,11 +19,12 @@ from rich.style import Style
 from fairbench import report
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.curves import Aggregate, aggregates
+from fairbench.report.columns import page_only
 from fairbench.report.render.latex import ESCAPED, escape, to_latex
 from fairbench.report.sections.verdict_grid import verdict_text
 from fairbench.report.sections.verdicts import main_table
 from fairbench.report.study import study_report
-from fairbench.report.view import Cell, TableView, TextColumn, page_only
+from fairbench.report.view import Cell, TableView, TextColumn
 from fairbench.suites.loader import load_suite
 
 pytestmark = pytest.mark.xdist_group("tables")

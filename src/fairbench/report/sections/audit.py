@@ -8,10 +8,11 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
 from fairbench.common.checks import Flag
 from fairbench.common.formatting import with_minus_signs
+from fairbench.report.columns import words
 from fairbench.report.document import Output, Section
 from fairbench.report.fields import names_of
 from fairbench.report.table import Audit
-from fairbench.report.view import Emphasized, TableView, TextColumn, table_view, words
+from fairbench.report.view import Emphasized, TableView, TextColumn, table_view
 
 AUDIT_CAPTION = "The flags of the audit, the most severe first, with their evidence and advice."
 CHECKS_CAPTION = "The results of the checks of an optimizer, with their evidence and advice."

@@ -8,9 +8,9 @@ from fairbench.analysis.comparability import HashCheck, hash_checks
 from fairbench.analysis.tuning import Tuning, tuning
 from fairbench.common.formatting import plural
 from fairbench.common.grouping import grouped
+from fairbench.report.columns import ARM, answers, integers, page_only, words
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.tuning import tuning_table
-from fairbench.report.view import ARM, answers, integers, page_only, words
 
 AGREE = "agree"
 DIFFER = "DIFFER"

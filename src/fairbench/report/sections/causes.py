@@ -6,18 +6,10 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.controls import WHOLE, Contribution, contributions
 from fairbench.analysis.comparison.shocks import ShockCost, shock_costs
 from fairbench.common.formatting import exact, interval
+from fairbench.report.columns import ARM, aligned, integers, intervals, numbers, percents, words
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.causes import draw_causes, draw_shocks
-from fairbench.report.view import (
-    ARM,
-    TextColumn,
-    aligned,
-    integers,
-    intervals,
-    numbers,
-    percents,
-    words,
-)
+from fairbench.report.view import TextColumn
 
 
 def causes(analyses: Analyses) -> str:

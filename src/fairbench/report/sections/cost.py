@@ -5,9 +5,10 @@ from fairbench.analysis.cost import Cost, costs, is_timed
 from fairbench.analysis.curves import equal_times
 from fairbench.analysis.pair_times import PairTimes, pair_times
 from fairbench.common.formatting import number, p_value
+from fairbench.report.columns import ARM, aligned, integers, numbers, page_only, ratios, words
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.step_time import draw_step_time
-from fairbench.report.view import ARM, TextColumn, aligned, integers, numbers, page_only, ratios, words
+from fairbench.report.view import TextColumn
 
 whole_number = "{:.0f}".format
 

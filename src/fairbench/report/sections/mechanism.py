@@ -3,9 +3,9 @@
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.mechanism import Quantity, mechanisms, quantities
 from fairbench.common.formatting import SHOWN, number, plural
+from fairbench.report.columns import ARM, integers, numbers, page_only, percents, words
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.mechanism import draw_mechanism
-from fairbench.report.view import ARM, integers, numbers, page_only, percents, words
 
 
 def _acted(analyses: Analyses) -> str:

@@ -8,8 +8,9 @@ from fairbench.common.formatting import NONE, exact, plural, rate, short_hash
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.variant import VariantPlan
+from fairbench.report.columns import page_only
 from fairbench.report.document import Output, Section
-from fairbench.report.view import TableView, TextColumn, page_only, table_view
+from fairbench.report.view import TableView, TextColumn, table_view
 from fairbench.study.environments import environment_values
 from fairbench.suites.schema import Suite
 

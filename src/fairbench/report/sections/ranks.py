@@ -5,8 +5,9 @@ from fairbench.analysis.comparison.leaderboard import DECIDED, Standing, leaderb
 from fairbench.analysis.comparison.ranking import Rank, ranking
 from fairbench.analysis.cost import is_timed
 from fairbench.common.formatting import exact, number
+from fairbench.report.columns import ARM, aligned, numbers, page_only, values, words
 from fairbench.report.document import Output
-from fairbench.report.view import ARM, TextColumn, aligned, numbers, page_only, values, words
+from fairbench.report.view import TextColumn
 
 
 def _leaderboard_columns(analyses: Analyses) -> list[TextColumn]:

@@ -8,11 +8,12 @@ from fairbench.analysis.audit.search import edge
 from fairbench.analysis.budget import search_in_words
 from fairbench.analysis.results import ArmResults
 from fairbench.common.formatting import NONE, rate
+from fairbench.report.columns import ARM
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.learning_curves import draw_learning_curves, draw_training_loss
 from fairbench.report.figures.learning_gains import draw_learning_gains
 from fairbench.report.figures.lr_sensitivity import draw_lr_sensitivity
-from fairbench.report.view import ARM, TextColumn
+from fairbench.report.view import TextColumn
 from fairbench.suites.schema import RULES
 from fairbench.suites.search import Setting, are_numbers
 

@@ -18,23 +18,12 @@ from fairbench.common.formatting import (
     percent,
     with_arrow,
 )
+from fairbench.report.columns import aligned, differences, integers, intervals, means, numbers, page_only, words
 from fairbench.report.document import Output, Section
 from fairbench.report.sections.ranks import LEADERBOARD_TABLE, RANKING_TABLE
 from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.report.sections.verdicts import TEST_NAMES
-from fairbench.report.view import (
-    TableView,
-    TextColumn,
-    aligned,
-    differences,
-    integers,
-    intervals,
-    means,
-    numbers,
-    page_only,
-    table_view,
-    words,
-)
+from fairbench.report.view import TableView, TextColumn, table_view
 
 
 def table_of_comparisons(comparisons: Sequence[Comparison], alpha: float) -> TableView:

@@ -7,10 +7,7 @@ from fairbench.analysis.comparison.size_trends import SizeTrend, ladder_laws, si
 from fairbench.analysis.comparison.speedups import Speedup, speedups
 from fairbench.analysis.statistics.scaling_law import LadderLaw
 from fairbench.common.formatting import exact, interval, p_value, plural, some
-from fairbench.report.document import Output, Section
-from fairbench.report.figures.size_trends import draw_size_trends
-from fairbench.report.figures.speedup import draw_speedup, speedup_text
-from fairbench.report.view import (
+from fairbench.report.columns import (
     ARM,
     WITH_INTERVAL,
     aligned,
@@ -23,6 +20,9 @@ from fairbench.report.view import (
     ratios,
     words,
 )
+from fairbench.report.document import Output, Section
+from fairbench.report.figures.size_trends import draw_size_trends
+from fairbench.report.figures.speedup import draw_speedup, speedup_text
 
 
 def speed_up(analyses: Analyses) -> str:

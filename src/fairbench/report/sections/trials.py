@@ -7,6 +7,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Run
 from fairbench.common.formatting import rate
 from fairbench.common.grouping import grouped
+from fairbench.report.columns import ARM, integers, numbers, words
 from fairbench.report.document import Output, Section
 from fairbench.report.render.parquet import RECORDS, RecordTable, record_table
 from fairbench.report.sections.trial_tables import (
@@ -17,7 +18,7 @@ from fairbench.report.sections.trial_tables import (
     final_table,
     search_table,
 )
-from fairbench.report.view import ARM, TextColumn, integers, numbers, words
+from fairbench.report.view import TextColumn
 
 
 def _unfinished(analyses: Analyses) -> list[Run]:

@@ -6,17 +6,8 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.tuning import ALL, DEFAULT, Tuning, tuning
 from fairbench.common.column_formatting import column_of_numbers
 from fairbench.common.formatting import exact, percent, rate
-from fairbench.report.view import (
-    ARM,
-    TableView,
-    TextColumn,
-    differences,
-    integers,
-    numbers,
-    page_only,
-    table_view,
-    words,
-)
+from fairbench.report.columns import ARM, differences, integers, numbers, page_only, words
+from fairbench.report.view import TableView, TextColumn, table_view
 
 SMALL_BUDGETS = ("1", "2", "4", "8")
 """The numbers of settings for which the table has columns, if every arm of an arena tried at least as many."""
