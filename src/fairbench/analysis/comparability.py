@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import Results, Run
 from fairbench.common.grouping import grouped
+from fairbench.study.environments import CHANGED_FILES
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def mixtures(analyses: Analyses) -> list[Mixture]:
     facts_of_comparisons: dict[tuple[Pairs, Pairs], dict[str, tuple[str, ...]]] = {}
     for fact, values in results.environment.items():
         mixed = _mixed(results, fact)
-        if mixed:
+        if mixed and fact != CHANGED_FILES:
             comparisons = (mixed, _confounded(results, fact, mixed))
             facts_of_comparisons.setdefault(comparisons, {})
             facts_of_comparisons[comparisons][fact] = values

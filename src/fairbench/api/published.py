@@ -178,10 +178,11 @@ def _check_study(directory: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a name that is near that of a file, and not near that of a publication."""
+    """Refuse a path, and a name that is near that of a file and not near that of a publication."""
     names = publication_names()
     file = nearest_path(Path(name))
-    if name not in names and file and not nearest(name, names):
+    is_path = "/" in name or (file and not nearest(name, names))
+    if name not in names and is_path:
         raise UsageError(f"there is neither a file nor a publication {name}{file}")
 
 

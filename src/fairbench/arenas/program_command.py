@@ -1,5 +1,6 @@
 """The command of a training program: its words with those of a variant, and the values in place of placeholders."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,8 @@ VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 """The beginning of a word that sets an environment variable."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A placeholder in a word of the command, such as `{lr}`, which a value of the trial replaces."""
+SCRIPTS = (".py", ".sh")
+"""The ends of the names of scripts."""
 VARIANT = "{variant}"
 """The placeholder for the words of a variant. Without it they stand at the end of the command."""
 
@@ -37,6 +40,25 @@ def words_of(program: str, args: str = "") -> list[str]:
         else:
             words.append(word.replace(VARIANT, args))
     return words
+
+
+def is_another_program(command: str, other: str) -> bool:
+    """Whether two commands start different scripts or modules. Where one names none, this is not known: False."""
+    script = _script(command)
+    other_script = _script(other)
+    return bool(script and other_script) and script != other_script
+
+
+def _script(command: str) -> str:
+    """The script or the module of Python that a command starts; empty if it names none."""
+    words = words_of(command)
+    for position, word in enumerate(words[:-1]):
+        if word == "-m":
+            return words[position + 1]
+    for word in words:
+        if word.endswith(SCRIPTS) and "{" not in word and not word.startswith("-"):
+            return os.path.normpath(word)
+    return ""
 
 
 def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:

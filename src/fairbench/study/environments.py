@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
+CHANGED_FILES = "changed files"
+"""The files in which a checkout differs from its revision. Trials are not compared by them."""
+
 
 def environment_differences(environments: Iterable[Mapping[str, str]], here: Mapping[str, str]) -> str:
     """The differences of other environments from this one, `here`, a line for each fact; empty without a difference."""
     lines = []
     for fact, values in environment_values(environments).items():
-        if fact in here and values != (here[fact],):
+        if fact in here and fact != CHANGED_FILES and values != (here[fact],):
             lines.append(f"  {fact}: {' / '.join(values)}; here {here[fact]}")
     return "\n".join(lines)
 

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
+from fairbench.arenas.program import TASK
+from fairbench.arenas.program_command import is_another_program
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import stamp, write_atomically
@@ -259,11 +261,25 @@ def declare(
 
 
 def check_directory(suite: Suite, directory: Path) -> History:
-    """The history of an output directory. Raises `UsageError` if the directory holds a study of another suite."""
+    """The history of an output directory. Raises `UsageError` if it holds a study of another suite or program."""
     history = read_history(directory)
     if not history.plans:
         return history
     name = history.study.suite.name
     if name != suite.name:
         raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")
+    earlier = _programs(history.study.suite)
+    for arena, command in _programs(suite).items():
+        before = earlier.get(arena, command)
+        if is_another_program(before, command):
+            raise UsageError(
+                f"{directory} holds a study of another program, {before!r}; "
+                "choose another --output-dir, such as -o results/NAME"
+            )
     return history
+
+
+def _programs(suite: Suite) -> dict[str, str]:
+    """The commands of the programs of a suite, by arena."""
+    arenas = [name for name in suite.arenas if suite.task(name) == TASK]
+    return {name: suite.arenas[name].model["program"] for name in arenas}

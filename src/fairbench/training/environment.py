@@ -12,7 +12,9 @@ from pathlib import Path
 import torch
 
 from fairbench.common.errors import OutOfMemory, UsageError
+from fairbench.common.formatting import some
 from fairbench.common.installation import DISTRIBUTION
+from fairbench.study.environments import CHANGED_FILES
 
 DISTRIBUTIONS = ("torch", "pytorch-optimizer", "scikit-learn", "numpy")
 CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -38,11 +40,23 @@ def git_revision() -> str:
 def _git(*words: str) -> str:
     """The output of a command of git in the folder of this code."""
     command = ["git", "-C", str(Path(__file__).parent), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.rstrip()
+
+
+def changed_files() -> str:
+    """The first files in which the checkout of this code differs from its revision, in words; empty without any."""
+    try:
+        listed = _git("status", "--porcelain", "-z")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    files = [entry[3:] for entry in listed.split("\0") if entry[2:3] == " "]
+    return some(files)
 
 
 LOADED_REVISION = git_revision()
 """The revision of the loaded code: the checkout may change while trials are forked."""
+LOADED_CHANGES = changed_files()
+"""As `LOADED_REVISION`, the changes of the loaded code."""
 
 
 @cache
@@ -65,6 +79,9 @@ def _model_name() -> str:
 def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
     device_facts = gpu(device) if device.startswith("cuda") else {"device": processor()}
+    changes = {}
+    if LOADED_CHANGES and LOADED_REVISION.endswith("+changes"):
+        changes[CHANGED_FILES] = LOADED_CHANGES
     return {
         "python": platform.python_version(),
         "psilogic": version(DISTRIBUTION),
@@ -72,6 +89,7 @@ def environment(device: str) -> dict[str, str]:
         "platform": platform.platform(),
         **device_facts,
         "git": LOADED_REVISION,
+        **changes,
     }
 
 

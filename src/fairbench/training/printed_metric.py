@@ -59,7 +59,7 @@ def pattern_for(key: str, text: str) -> Found | None:
         key: the metric, such as "val/loss".
         text: the output of a program.
     """
-    wanted = words_of(key.removeprefix("val/"))
+    wanted = [word for word in words_of(key) if word not in ("val", "train", "test")]  # a split is no quantity
     lines = [COLOR.sub("", line) for line in text[-MOST:].splitlines()]
     found = list(_printed_in(lines))
     best: _Printed | None = None
@@ -67,7 +67,7 @@ def pattern_for(key: str, text: str) -> Found | None:
     for each in found:
         words = words_of(each.name)
         likeness = (_shared(wanted, words), -len(words))
-        is_another = bool(OTHERS & {*words} - {*wanted})
+        is_another = bool(OTHERS & {*words} - {*wanted}) or _are_two_quantities(wanted, words)
         if likeness[0] and likeness >= most and not is_another and _belongs(each, wanted):
             best = each
             most = likeness
@@ -87,6 +87,13 @@ def _printed_in(lines: Sequence[str]) -> Iterator[_Printed]:
 def _shared(wanted: Sequence[str], words: Sequence[str]) -> int:
     """The number of words of a metric that a name has, whole or shortened."""
     return sum(any(_is_alike(word, other) for other in words) for word in wanted if word.isalpha())
+
+
+def _are_two_quantities(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a metric and a name each have a word that the other lacks, such as ep_rew_mean and ep_len_mean."""
+    own = [word for word in wanted if not any(_is_alike(word, other) for other in words)]
+    others = [word for word in words if word != "val" and not any(_is_alike(word, other) for other in wanted)]
+    return bool(own and others)
 
 
 def _is_alike(word: str, other: str) -> bool:

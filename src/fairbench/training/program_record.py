@@ -243,7 +243,7 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
     """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
     reads_output = OUTPUT in reported.sources or not reported.sources
     found = _found_instead(reported, options)
-    name = options.names[key]
+    name = _short(options.names[key])
     remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
     if reads_output:
         remedies.append("--results 'GLOB' names a file in its folder")
@@ -252,8 +252,18 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
     if key.startswith("test/"):
         remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
     of_validation = [other for other in reported.names if other.startswith(VALIDATION)]
-    near = nearest(name.rpartition("/")[2], of_validation)
+    near = ""
+    if key.startswith("val/"):
+        near = nearest(name.rpartition("/")[2], of_validation)
     return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
+
+
+def _short(name: str) -> str:
+    """A name with its split once: "val_loss" for "val/val_loss", which --metric val_loss gives."""
+    split, _, metric = name.partition("/")
+    if split == "val" and metric.startswith(VALIDATION):
+        return metric
+    return name
 
 
 def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:

@@ -80,7 +80,8 @@ def test_equal_weights_with_other_metrics_are_no_verdict():
 
 
 def test_a_modified_checkout():
-    assert changed("environment.git", "abc+changes")["modified checkout"] == "abc+changes"
+    facts = {"git": "abc+changes", "changed files": "train.py, model.py"}
+    assert changed("environment", facts)["modified checkout"] == "abc+changes in train.py, model.py"
 
 
 def test_gradients_and_rates_are_treatments():

@@ -21,6 +21,7 @@ import fairbench as fb
 import fairbench.trial
 from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program_command import is_another_program
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
@@ -399,3 +400,26 @@ def test_an_unequal_weight_decay_is_told_before_any_trial(tmp_path, monkeypatch)
     suite = load_suite("mine.toml", Overrides(optimizers=["AdamW", "Muon"]))
     _, said = checked(suite)
     assert any("0.01 (AdamW), 0.1 (Muon); --set Muon.weight_decay=0.01 makes it equal" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ("python train.py {lr}", "python ./train.py --fast {lr}", False),
+        ("python train.py {lr}", "python toy/train.py {lr}", True),
+        ("torchrun --standalone -m mine.train", "torchrun --standalone -m mine.other", True),
+        ("bash -c 'make && ./train'", "python train.py", False),
+    ],
+)
+def test_a_folder_of_another_program_is_refused(before, now, refused):
+    assert is_another_program(before, now) == refused
+
+
+def test_another_program_does_not_continue_a_study(tmp_path, monkeypatch, command):
+    run_here(monkeypatch, tmp_path)
+    write_program(tmp_path)
+    command("plan", "--suite", "mine.toml", "--freeze", "-o", "out")
+    Path("mine.toml").write_text(Path("mine.toml").read_text().replace("train.py", "other.py"))
+    message = command("run", "--suite", "mine.toml", "-o", "out", code=2)
+    assert "out holds a study of another program" in message
+    assert "such as -o results/NAME" in message

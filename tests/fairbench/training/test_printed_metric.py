@@ -59,6 +59,8 @@ NOT_SAID = {
     "a fraction": ("accuracy", "Accuracy of all: 812/1000 (81.2%)"),
     "the training": ("loss", "train mean loss: 2.5"),
     "another step": ("loss", "best mean loss: 2.5"),
+    "another quantity": ("val_perplexity", "step 10: val loss 4.17"),
+    "another of several words": ("ep_rew_mean", "|    ep_len_mean  | 9  |"),
     "two meanings": ("loss", "train: mean loss 2.5\nvalid: mean loss 3.5"),
 }
 

@@ -9,6 +9,7 @@ from fairbench.analysis.cost import step_seconds, timing_costs
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, some
 from fairbench.data.datasets.registry import UNVERIFIED
+from fairbench.study.environments import CHANGED_FILES
 from fairbench.suites.schema import Suite
 
 DATA_BOUND = 0.2
@@ -118,8 +119,12 @@ def diverged(case: Analyses) -> str:
 @check("modified checkout", "note", "Commit the changes, so that the revision in the records is the code that ran.")
 def modified(case: Analyses) -> str:
     """Trials ran from a checkout with changes that no revision has."""
-    revisions = case.results.environment.get("git", ())
-    return some([revision for revision in revisions if revision.endswith("+changes")])
+    facts = case.results.environment
+    revisions = [revision for revision in facts.get("git", ()) if revision.endswith("+changes")]
+    files = "; ".join(facts.get(CHANGED_FILES, ()))
+    if revisions and files:
+        return f"{some(revisions)} in {files}"
+    return some(revisions)
 
 
 @check("data-bound timing", "note", "Do not compare step times there; bring the data nearer to the device.")
