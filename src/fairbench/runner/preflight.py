@@ -15,6 +15,7 @@ from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
+from fairbench.runner.first_costs import Costs, arenas_with, largest, least_free_memory, restart_reasons, rewritten
 from fairbench.runner.trainings import training_of
 from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.study.preflight_result import Preflight
@@ -29,8 +30,6 @@ VALIDATED = (
 """The message on a program that reports one split."""
 Call = Callable[..., Any]
 """Calls a module's function in a separate process; arguments are plain, the result is plain JSON."""
-Costs = Mapping[str, Mapping[str, FirstSteps]]
-"""The costs of the first steps, by optimizer and arena."""
 QUIET_SECONDS = 5.0
 """Seconds between messages about progress."""
 
@@ -70,20 +69,20 @@ def run_preflight(
     if unequal_decay:
         say(unequal_decay)
     _check_extra(suite, optimizers.values())
-    if _arenas_with(costs, "lacks_test"):
+    if arenas_with(costs, "lacks_test"):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
         say(VALIDATED)
     return Preflight(
         replace(study, optimizers=optimizers),
-        step_seconds=_largest(costs, "seconds", suite),
-        start_seconds=_largest(costs, "start_seconds", suite),
-        unmeasured=_arenas_with(costs, "unmeasured"),
-        told_by_name=_arenas_with(costs, "told_by_name"),
-        rewritten=_rewritten(costs),
+        step_seconds=largest(costs, "seconds", suite),
+        start_seconds=largest(costs, "start_seconds", suite),
+        unmeasured=arenas_with(costs, "unmeasured"),
+        told_by_name=arenas_with(costs, "told_by_name"),
+        rewritten=rewritten(costs),
         evaluation_seconds=evaluation_seconds,
-        gpu_bytes=_largest(costs, "gpu_bytes", suite),
-        gpu_free_bytes=_least_free_memory(costs),
-        restart_reasons=_restart_reasons(costs),
+        gpu_bytes=largest(costs, "gpu_bytes", suite),
+        gpu_free_bytes=least_free_memory(costs),
+        restart_reasons=restart_reasons(costs),
     )
 
 
@@ -175,49 +174,6 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: C
                 break
         seen[name] = identity
     return "; ".join(notices)
-
-
-def _least_free_memory(costs: Costs) -> int:
-    """The fewest bytes of a GPU's memory that were free in a measurement; 0 if only programs were measured."""
-    found = []
-    for cost_of_arena in costs.values():
-        found += [cost.gpu_free_bytes for cost in cost_of_arena.values()]
-    return min(filter(None, found), default=0)  # 0 for a program, whose memory is not measured
-
-
-def _restart_reasons(costs: Costs) -> dict[str, dict[str, str]]:
-    """Why a trial of each optimizer in each arena would restart from its first step; empty if it would not."""
-    reasons = {}
-    for name, cost_of_arena in costs.items():
-        reasons[name] = {arena: cost.restart_reason for arena, cost in cost_of_arena.items()}
-    return reasons
-
-
-def _arenas_with(costs: Costs, mark: str) -> list[str]:
-    """The arenas in which something holds with an optimizer. `mark` is the attribute of `FirstSteps` that says so."""
-    arenas: set[str] = set()
-    for cost_of_arena in costs.values():
-        arenas.update(arena for arena, cost in cost_of_arena.items() if getattr(cost, mark))
-    return sorted(arenas)
-
-
-def _rewritten(costs: Costs) -> dict[str, str]:
-    """A file that each run of a program writes again in its folder, for each arena that has one."""
-    files = {}
-    for cost_of_arena in costs.values():
-        for arena, cost in cost_of_arena.items():
-            if cost.rewritten:
-                files[arena] = cost.rewritten
-    return files
-
-
-def _largest(costs: Costs, kind: str, suite: Suite) -> dict[str, Any]:
-    """The largest cost of one kind, an attribute of `FirstSteps`, in each arena over its optimizers."""
-    largest = {}
-    for arena in suite.arenas:
-        of_arena = [cost_of_arena[arena] for cost_of_arena in costs.values() if arena in cost_of_arena]
-        largest[arena] = max(getattr(cost, kind) for cost in of_arena)
-    return largest
 
 
 def check_optimizers(suite: Suite) -> None:
