@@ -8,6 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from fairbench.common.git_revision import revision_of
+from fairbench.common.installation import PACKAGES
+
+REVISION = str(revision_of(Path(__file__), [*PACKAGES, Path(__file__).parent]))
+"""The revision of the packages and of the benchmarks when this process began: the checkout may change meanwhile."""
 MEASURED = "measured.csv"
 """In a folder of published tables: a row for each of them."""
 
@@ -37,7 +42,7 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     measures, are declared in that file.
     """
     # It imports torch, which would add to the memory that a benchmark measures, and to the time of its forks.
-    from fairbench.training.environment import LOADED_REVISION, processor
+    from fairbench.training.environment import processor
 
     _write(rows, path)
     about = path.parent / MEASURED
@@ -47,7 +52,7 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     row = known.setdefault(path.name, {"file": path.name, "what": "", "script": "", "code": "src"})
     row["date"] = str(datetime.now(timezone.utc).date())
     row["script"] = f"benchmarks/{Path(sys.argv[0]).name}"
-    row["commit"] = LOADED_REVISION[:7] + LOADED_REVISION[40:]  # with "+changes", if it has them
+    row["commit"] = REVISION[:7] + REVISION[40:]  # with "+changes", if it has them
     row["machine"] = processor()
     _write([known[name] for name in sorted(known)], about)
 

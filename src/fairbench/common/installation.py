@@ -52,6 +52,8 @@ def missing_extra(error: ModuleNotFoundError, first: str) -> str:
 DISTRIBUTION = "psilogic-fairbench"
 FOLDER = Path(__file__).parents[2]
 """The folder in which both packages are installed."""
+PACKAGES = (FOLDER / "fairbench", FOLDER / "psilogic")
+"""The folders of both packages."""
 ADVICE = f"run: pip uninstall psilogic fairbench {DISTRIBUTION}; then, in an environment of its own, {how_to_install()}"
 
 

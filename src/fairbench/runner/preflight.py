@@ -16,6 +16,7 @@ from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.first_costs import Costs, arenas_with, largest, least_free_memory, restart_reasons, rewritten
+from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
 from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.study.preflight_result import Preflight
@@ -69,11 +70,12 @@ def run_preflight(
     if unequal_decay:
         say(unequal_decay)
     _check_extra(suite, optimizers.values())
+    study = replace(study, optimizers=optimizers)
     if arenas_with(costs, "lacks_test"):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
         say(VALIDATED)
     return Preflight(
-        replace(study, optimizers=optimizers),
+        replace(study, program_revisions=program_revisions(study)),
         step_seconds=largest(costs, "seconds", suite),
         start_seconds=largest(costs, "start_seconds", suite),
         unmeasured=arenas_with(costs, "unmeasured"),

@@ -97,11 +97,15 @@ class History:
         """The history with a study in force: as a new plan, or as the old plan if no verdict depends on the changes.
 
         The old plan keeps its environment when a different machine declares it again, since each record has the
-        environment of its trial. Raises `UsageError` if the plan is frozen, and the study changes it.
+        environment of its trial, and the revisions of its programs, since a commit may change other files. Raises
+        `UsageError` if the plan is frozen, and the study changes it.
         """
         differing = _changes_of_study(self.study, study) if self.plans else []
         if self.plans and not differing:
-            same = replace(study, environment=self.study.environment)
+            earlier_study = self.study
+            same = replace(
+                study, environment=earlier_study.environment, program_revisions=earlier_study.program_revisions
+            )
             *earlier, last = self.plans
             return replace(self, plans=(*earlier, replace(last, study=same)))
         if self.frozen:

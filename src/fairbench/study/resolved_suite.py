@@ -1,7 +1,7 @@
 """A suite as it is resolved on a machine: the facts of its arenas and optimizers there."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fairbench.common.coercion import build
@@ -31,13 +31,19 @@ class ResolvedArena:
 
 @dataclass(frozen=True)
 class ResolvedSuite:
-    """A suite as it is resolved on this machine; planning and reporting need only this."""
+    """A suite as it is resolved on this machine; planning and reporting need only this.
+
+    Attributes:
+        program_revisions: the revision of a user's program when the study began, by the folder in which it runs, see
+            `fairbench.runner.program_revisions`.
+    """
 
     suite: Suite
     device: str
     arenas: Mapping[str, ResolvedArena]
     optimizers: Mapping[str, ResolvedOptimizer]
     environment: Mapping[str, str]
+    program_revisions: Mapping[str, str] = field(default_factory=dict)
 
     def search(self, optimizer: str) -> Search:
         """The search for the settings of an optimizer."""
@@ -71,4 +77,12 @@ class ResolvedSuite:
         for name, resolved in optimizers.items():
             check_resolved(("optimizers", name), suite.sweep, resolved)
         environment = build(dict[str, str], plain.get("environment", {}), ("environment",))
-        return cls(suite=suite, device=device, arenas=arenas, optimizers=optimizers, environment=environment)
+        revisions = build(dict[str, str], plain.get("program_revisions", {}), ("program_revisions",))
+        return cls(
+            suite=suite,
+            device=device,
+            arenas=arenas,
+            optimizers=optimizers,
+            environment=environment,
+            program_revisions=revisions,
+        )

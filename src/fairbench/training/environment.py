@@ -2,7 +2,6 @@
 
 import platform
 import resource
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -13,7 +12,8 @@ import torch
 
 from fairbench.common.errors import OutOfMemory, UsageError
 from fairbench.common.formatting import some
-from fairbench.common.installation import DISTRIBUTION
+from fairbench.common.git_revision import CHANGES, revision_of
+from fairbench.common.installation import DISTRIBUTION, PACKAGES
 from fairbench.study.environments import CHANGED_FILES
 
 DISTRIBUTIONS = ("torch", "pytorch-optimizer", "scikit-learn", "numpy")
@@ -22,40 +22,13 @@ STATUS = Path("/proc/self/status")
 CPU_INFO = Path("/proc/cpuinfo")
 
 
-def git_revision() -> str:
-    """The revision of the checkout that this code runs from; "none" without a checkout.
+_REVISION = revision_of(Path(__file__), PACKAGES)
+LOADED_REVISION = str(_REVISION)
+"""The revision of the loaded code: the checkout may change while trials are forked.
 
-    It ends with "+changes" if files differ from the revision.
-    """
-    try:
-        revision = _git("rev-parse", "HEAD")
-        status = _git("status", "--porcelain")
-    except (OSError, subprocess.CalledProcessError):
-        return "none"
-    if status:
-        revision += "+changes"
-    return revision
-
-
-def _git(*words: str) -> str:
-    """The output of a command of git in the folder of this code."""
-    command = ["git", "-C", str(Path(__file__).parent), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.rstrip()
-
-
-def changed_files() -> str:
-    """The first files in which the checkout of this code differs from its revision, in words; empty without any."""
-    try:
-        listed = _git("status", "--porcelain", "-z")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    files = [entry[3:] for entry in listed.split("\0") if entry[2:3] == " "]
-    return some(files)
-
-
-LOADED_REVISION = git_revision()
-"""The revision of the loaded code: the checkout may change while trials are forked."""
-LOADED_CHANGES = changed_files()
+It is "none" if no repository tracks the code, as in a virtual environment. The version of the package tells more then.
+"""
+LOADED_CHANGES = some(_REVISION.changed)
 """As `LOADED_REVISION`, the changes of the loaded code."""
 
 
@@ -80,7 +53,7 @@ def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
     device_facts = gpu(device) if device.startswith("cuda") else {"device": processor()}
     changes = {}
-    if LOADED_CHANGES and LOADED_REVISION.endswith("+changes"):
+    if LOADED_CHANGES and LOADED_REVISION.endswith(CHANGES):
         changes[CHANGED_FILES] = LOADED_CHANGES
     return {
         "python": platform.python_version(),

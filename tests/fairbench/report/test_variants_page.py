@@ -64,6 +64,14 @@ def test_it_says_nothing_of_a_search_or_of_optimizers(page):
     assert "Validation split, mean and standard deviation" in text
 
 
+def test_it_has_the_commit_of_the_program(the_study):
+    revisions = {"": "0123456789abcdef", "./other": "fedcba9876543210+changes in train.py"}
+    text = rendered(replace(the_study, program_revisions=revisions), Records(the_study, **SCORES))
+    assert "Program: commit 0123456789ab of its git repository when the study began." in text
+    shown = "Program in ./other: commit fedcba987654 of its git repository when the study began, "
+    assert f"{shown}with uncommitted changes in train.py." in text
+
+
 def test_conditions_of_all_seeds_are_one_row(page):
     _, *rows = page.tables["conditions"]
     assert rows == [["gpt", "final", "1, 2, 3, 4", "2", "not shown", "not shown", "agree"]]

@@ -1,17 +1,22 @@
 """Git revisions of a program: checked out once, and nothing of the user's checkout changes."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fairbench.common.errors import UsageError
+from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.revisions import checked_out
+from fairbench.runner.trainings.program import measured_arena, variant_code
 from fairbench.study.history import DeclaredPlan, History
-from fairbench.study.plan import ResolvedSuite
+from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants
+from fairbench.training.device_slot import DeviceSlot
 
 PROGRAM = "python train.py --seed {seed}"
 
@@ -208,3 +213,26 @@ def test_a_folder_without_git(tmp_path, monkeypatch):
     revisions, _ = entered(suite_of("base", "mine: @main"))
     with pytest.raises(UsageError, match="is in no git repository"), revisions:
         pass
+
+
+def test_the_commit_of_a_program_whose_variants_are_flags_is_recorded_with_what_differs(checkout):
+    Path("notes.txt").write_text("no code")
+    other = checkout.parent / "other"
+    other.mkdir()
+    (other / "train.py").write_text("git tracks none")
+    suite = suite_of("base", "flag: --dropout 0.3", "other: @../../other")
+    measured = measured_arena(suite, "program", DeviceSlot())
+    optimizers = {}
+    for name, plan in suite.optimizers.items():
+        resolved = resolve_optimizer(name, plan, suite.sweep.extra)
+        optimizers[name] = replace(resolved, code=variant_code(suite, plan.variant))
+    arenas = {"program": measured.resolved}
+    study = ResolvedSuite(suite, device="cpu", arenas=arenas, optimizers=optimizers, environment={})
+    commit = git("rev-parse", "HEAD").strip()
+    assert program_revisions(study) == {"": f"{commit}+changes in work/staged.py, work/train.py"}
+    began = replace(study, program_revisions=program_revisions(study))
+    git("commit", "-qm", "edited", "-a")
+    later = replace(study, program_revisions=program_revisions(study))
+    history = History().declare(began, "2026-01-01T00:00:00+00:00", 0)
+    assert later.program_revisions != began.program_revisions
+    assert history.declare(later, "2026-01-02T00:00:00+00:00", 0) == history, "its files are the same"

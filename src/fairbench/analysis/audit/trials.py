@@ -116,9 +116,13 @@ def diverged(case: Analyses) -> str:
     return evidence
 
 
-@check("modified checkout", "note", "Commit the changes, so that the revision in the records is the code that ran.")
+@check(
+    "modified checkout",
+    "note",
+    "Commit the changes of fairbench, so that the revision in the records is the code that ran.",
+)
 def modified(case: Analyses) -> str:
-    """Trials ran from a checkout with changes that no revision has."""
+    """Trials ran from a checkout of fairbench with changes that no revision has."""
     facts = case.results.environment
     revisions = [revision for revision in facts.get("git", ()) if revision.endswith("+changes")]
     files = "; ".join(facts.get(CHANGED_FILES, ()))

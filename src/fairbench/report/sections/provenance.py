@@ -5,6 +5,7 @@ from typing import Any
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.common.formatting import NONE, exact, plural, rate, short_hash
+from fairbench.common.git_revision import CHANGES
 from fairbench.data.datasets.registry import DATASETS
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.variant import VariantPlan
@@ -188,11 +189,21 @@ def _training(analyses: Analyses) -> Iterator[str]:
             f"All trials: {_warm_up(suite)}the schedule of the table “treatment”; {_clipping(suite)}. Sweep seeds "
             f"{sweep_seeds}; final seeds {final_seeds}."
         )
+    for folder, revision in analyses.results.study.program_revisions.items():
+        yield _program_revision(folder, revision)
     for plan in history.plans:
         declared = f" declared {plan.declared}" if plan.declared else ""
         yield f"Plan{declared}, when {plural(plan.final_trials, 'final trial')} had a record."
     if history.frozen:
         yield f"Frozen; sha256 {history.frozen}."
+
+
+def _program_revision(folder: str, revision: str) -> str:
+    """A sentence on the commit of a program, and on the files of its code that differ from it."""
+    place = f" in {folder}" if folder else ""
+    commit, has_changes, files = revision.partition(CHANGES)
+    changes = f", with uncommitted changes{files}" if has_changes else ""
+    return f"Program{place}: commit {commit[:12]} of its git repository when the study began{changes}."
 
 
 def _warm_up(suite: Suite) -> str:
@@ -220,7 +231,7 @@ def environment_table(analyses: Analyses) -> TableView:
         return " / ".join(facts[fact])
 
     columns = (TextColumn("Fact", str), TextColumn("Value", value))
-    caption = "Machine and versions, from the records; git is the revision of fairbench."
+    caption = "Machine and versions, from the records; git is the revision of fairbench, if it runs from a checkout."
     mixed = [fact for fact, values in facts.items() if len(values) > 1]
     if mixed:
         caption += f" Not all trials ran in the same environment; they differ in: {', '.join(mixed)}."
