@@ -24,17 +24,17 @@ def readable(vector: Tensor) -> bool:
     return vector.device.type == "cpu" and not traced()
 
 
-def per_tensor(vector: Tensor, tensors: TensorList, tables: DeviceTables) -> list[float] | TensorList:
+def per_tensor(vector: Tensor) -> list[float] | TensorList | None:
     """A factor for each of N tensors, shape (N,), as foreach takes it: numbers if the host can read them.
 
     With a list of 0-dim tensors a GPU needs a launch for each, and rounds them to half precision if the tensors have
-    that. On a GPU the factors therefore have the shapes of the tensors. A traced step gets 0-dim tensors.
+    that. On a GPU the factors must therefore be `expanded`: None there. A traced step gets 0-dim tensors.
     """
     if readable(vector):
         return vector.tolist()
     if traced():
         return list(vector.unbind())
-    return expanded(vector, tensors, tables)
+    return None
 
 
 def expanded(vector: Tensor, tensors: TensorList, tables: DeviceTables) -> TensorList:
@@ -98,8 +98,9 @@ def laid_out(x: Tensor, elements: Tensor) -> Tensor:
 
 def scaled(tensors: TensorList, vector: Tensor, tables: DeviceTables) -> TensorList:
     """Each of N tensors times its value of a vector, shape (N,); half precision may be returned in float32."""
-    if readable(vector) or traced():
-        return list(torch._foreach_mul(tensors, per_tensor(vector, tensors, tables)))
+    factors = per_tensor(vector)
+    if factors is not None:
+        return list(torch._foreach_mul(tensors, factors))
     products = expanded(vector, tensors, tables)
     torch._foreach_mul_(products, copied(tensors, products[0].dtype))
     return products
@@ -114,9 +115,10 @@ def scale_(tensors: TensorList, vector: Tensor, tables: DeviceTables) -> None:
 
 def applied(operation: Callable[..., None], tensors: TensorList, vector: Tensor, tables: DeviceTables) -> TensorList:
     """Each tensor changed by its value of a vector: in place, but half precision on a device as float32 copies."""
-    factors = per_tensor(vector, tensors, tables)
-    changed = tensors
-    if not (readable(vector) or traced()):
-        changed = copied(tensors, accumulation_dtype(tensors[0].dtype))
-    operation(changed, factors)
+    factors = per_tensor(vector)
+    if factors is not None:
+        operation(tensors, factors)
+        return tensors
+    changed = copied(tensors, accumulation_dtype(tensors[0].dtype))
+    operation(changed, expanded(vector, tensors, tables))
     return changed
