@@ -23,7 +23,14 @@ def test_before_the_first_trial_the_measured_start_counts_in_each_trial():
     pace = Pace({"program": 0.0}, start=7.0)
     assert pace.left({"program": 100}, trials_left=4, workers=2) == pytest.approx(14)
     pace.add("program", steps=10, seconds=seconds(10.0), whole=1.0)
-    assert pace.left({"program": 100}, trials_left=4, workers=2) == pytest.approx(5)
+    assert pace.left({"program": 100}, trials_left=4, workers=2) == pytest.approx(2)  # it took 1 s, all of it start
+
+
+def test_the_start_of_a_program_does_not_grow_with_its_steps():
+    """A search trial of 10 steps takes 12 s, as 5 s of start and 1 s of steps were measured: half as fast."""
+    pace = Pace({"program": 0.1}, start=5.0)
+    pace.add("program", steps=10, seconds=seconds(120.0), whole=12.0)
+    assert pace.left({"program": 40}, trials_left=1, workers=1) == pytest.approx(10 + 40 * 0.2)
 
 
 def test_short_trials_of_a_search_tell_the_time_of_long_ones():

@@ -1,12 +1,16 @@
 """Checks of the search for settings: whether selected ones lie at an edge, and whether verdicts depend on them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.common.checks import check
 from fairbench.common.formatting import plural, rate, some
 from fairbench.suites.search import are_numbers
+from fairbench.suites.stages import Sweep
+
+COARSE = 9.99
+"""The least factor between neighboring rates of a grid that is too coarse to find the best one."""
 
 
 def edge(arm: ArmResults) -> str:
@@ -40,20 +44,43 @@ def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried at the reported length."""
     tuned_arms = 0
     flagged = []
+    positions = set()
     for arm in case.results.arms:
         position = edge(arm)
         if not position or arm.selected is None:
             continue  # nothing was searched
         tuned_arms += 1
         if position != "inside":
+            positions.add(position)
             flagged.append(f"{arm.arena} {arm.optimizer} ({position}, {rate(arm.selected.lr)})")
     if not flagged:
         return ""
     count = f"{len(flagged)} of {plural(tuned_arms, 'arm')}"
+    grid = _wider_grid(case.suite.sweep, positions)
     return (
         f"selected at the edge of the rates that were tried: {', '.join(flagged)} ({count}). "
-        "A rate beyond might be better."
+        f"A rate beyond might be better. --lr-grid {grid} continues with a wider grid."
     )
+
+
+def _wider_grid(sweep: Sweep, positions: Collection[str]) -> str:
+    """The grid with two more rates beyond each edge at which one was selected.
+
+    Where neighbors differ by a factor of 10 or more, there are new rates between them, too.
+    """
+    ratio = (sweep.lr_max / sweep.lr_min) ** (1 / (sweep.points - 1))
+    lowest = sweep.lr_min
+    highest = sweep.lr_max
+    points = sweep.points
+    if "lowest" in positions:
+        lowest /= ratio**2
+        points += 2
+    if "highest" in positions:
+        highest *= ratio**2
+        points += 2
+    if ratio >= COARSE:
+        points = 2 * points - 1
+    return f"{lowest:.6g}:{highest:.6g}:{points}"
 
 
 @check(

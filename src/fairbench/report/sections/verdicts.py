@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fairbench.analysis.analyses import Analyses
+from fairbench.analysis.comparison.judge import WIDER
 from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.analysis.pair_times import pair_times
@@ -180,7 +181,17 @@ def _meaning(analyses: Analyses) -> str:
         f"Equivalent: the whole interval lies within the margin; this comes first. Better and worse: {excludes}. The "
         f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
         f"contains {_contained(suite)}. Inconclusive "
-        "means that these trainings cannot decide, not that there is no difference."
+        f"means that these trainings cannot decide, not that there is no difference.{_wider(analyses)}"
+    )
+
+
+def _wider(analyses: Analyses) -> str:
+    """A sentence on intervals that a wider search may change; empty without any."""
+    if not any(WIDER in comparison.note for comparison in analyses.comparisons):
+        return ""
+    return (
+        f' Where the note is "{WIDER}", the interval is that of the rates that were tried, and p allows for any better '
+        "rate beyond them: p is then 1, although the interval may exclude 0."
     )
 
 

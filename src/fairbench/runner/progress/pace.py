@@ -39,11 +39,19 @@ class Pace:
 
     def add(self, arena: str, steps: int, seconds: Seconds, whole: float) -> None:
         """Add an ended trial with its number of steps, its seconds by phase and the seconds of the whole trial."""
-        training = seconds.data + seconds.forward + seconds.backward + seconds.step + seconds.log
+        phases = seconds.data + seconds.forward + seconds.backward + seconds.step + seconds.log
+        training = phases * (1 - self._share_of_start(arena, steps))
         self._training[arena] += training
         self._steps[arena] += steps
         self._rest += max(whole - training, 0.0)
         self._trials += 1
+
+    def _share_of_start(self, arena: str, steps: int) -> float:
+        """The share of the start in the seconds of a trial's steps. It is 0 unless the trial is that of a program."""
+        expected = self._start + steps * self._expected.get(arena, 0.0)
+        if not expected:
+            return 0.0
+        return self._start / expected
 
     def left(self, steps_left: Mapping[str, int], trials_left: int, workers: int) -> float | None:
         """The seconds until a study is complete; None if nothing is known of a step.
