@@ -149,3 +149,24 @@ def test_settings_that_differ_between_the_seeds_of_names_are_asked_for():
         lines += [f"{optimizer}-{seed},{0.1 + seed},{1 + number + seed / 10}" for seed in range(3)]
     with pytest.raises(UsageError, match="runs of one optimizer differ in lr"):
         fb.verdicts(io.StringIO("\n".join(lines)))
+
+
+UNLIKE = {"AdamW": "adamw", "Muon": "sgd-momentum", "Lion": "lion", "PsiLogic": "psilogic"}
+
+
+@pytest.mark.parametrize("data_sets", [{"cifar10": "cifar-10"}, {}])
+def test_names_with_different_numbers_of_parts(data_sets):
+    text = history_of_runs("{0}-{1}-seed{2}")
+    for word, other in {**UNLIKE, **data_sets}.items():
+        text = text.replace(word, other)
+    verdicts = judge(text, baselines="adamw")
+    assert len(verdicts) == 9
+    assert {c.arena for c in verdicts} == {*data_sets.values(), *BASE} - {*data_sets}
+    assert {c.optimizer for c in verdicts} == {"sgd-momentum", "lion", "psilogic"}
+    assert all(c.n_optimizer == 3 for c in verdicts)
+
+
+def test_names_of_data_sets_that_do_not_have_the_same_optimizers_are_refused():
+    text = history_of_runs("{0}-{1}-seed{2}").replace("tinyimagenet", "tiny-imagenet")
+    with pytest.raises(UsageError, match="and not the same optimizers in each"):
+        judge(text)

@@ -10,6 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, is_varied, plain_name
+from fairbench.analysis.tables.data_set_parts import labels_by_data_sets
 from fairbench.analysis.tables.labels import is_data_set, is_optimizer
 from fairbench.analysis.tables.seed_names import NUMBER_AT_THE_END, SEED_IN_NAME, are_seeds
 from fairbench.common.errors import UsageError
@@ -136,7 +137,7 @@ def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> l
             unsure = split
     if unsure is not None:
         raise _unsure_error(unsure, paths[0], source)
-    return []
+    return labels_by_data_sets(marked, seeds, source)
 
 
 def have_seeds(names: Sequence[str]) -> bool:
