@@ -170,3 +170,18 @@ def test_names_of_data_sets_that_do_not_have_the_same_optimizers_are_refused():
     text = history_of_runs("{0}-{1}-seed{2}").replace("tinyimagenet", "tiny-imagenet")
     with pytest.raises(UsageError, match="and not the same optimizers in each"):
         judge(text)
+
+
+@pytest.mark.parametrize("head", ["optimizer,Name", "Group,Name"])
+def test_data_sets_in_one_of_two_columns_are_arenas(head):
+    lines = [f"{head},val_loss"]
+    for optimizer, data_set, seed in RUNS:
+        cells = [optimizer, f"{data_set}-{seed}"]
+        if head.startswith("Group"):
+            cells = [f"{optimizer}_{data_set}", f"icy-sun-{seed}"]
+        lines.append(",".join([*cells, f"{final_loss(optimizer, data_set, seed)}"]))
+    verdicts = fb.verdicts(io.StringIO("\n".join(lines)), baselines="AdamW")
+    assert [c.pair for c in verdicts] == [(arena, name, "AdamW") for arena in BASE for name in list(GAIN)[1:]]
+    assert [(c.n_optimizer, c.n_baseline) for c in verdicts] == [(3, 3)] * 9
+    if head.startswith("optimizer"):
+        judged_by_hand(verdicts)

@@ -46,6 +46,12 @@ def labels_by_data_sets(marked: Sequence[str], seeds: Sequence[tuple[str, str]],
     ]
 
 
+def data_set_of(name: str) -> str:
+    """The well-known data set in a name; empty if it has none, or several."""
+    _, data_set = _parts(name)
+    return data_set
+
+
 def _parts(name: str) -> tuple[str, str]:
     """The optimizer and the data set of a name without its seed; both empty unless it has one data set."""
     words = [word for word in SEPARATORS.split(name.replace("\0", " ")) if word]

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from fairbench.analysis.tables.column_names import RUNS, plain_name
 from fairbench.analysis.tables.columns import Columns
+from fairbench.analysis.tables.data_set_parts import data_set_of
 from fairbench.analysis.tables.labels import is_data_set
 from fairbench.analysis.tables.question import Question
-from fairbench.analysis.tables.readers.name_parts import have_seeds, labels_by_pattern, labels_of_grid
+from fairbench.analysis.tables.readers.name_parts import have_seeds, labels_by_pattern, labels_of_grid, with_marks
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.seed_names import are_seeds, seeds_of_names
 from fairbench.analysis.tables.wide import ValueColumn, value_column, wide
@@ -48,38 +49,38 @@ def with_parts_of_names(sheet: Sheet, asked: Question) -> Sheet:
         # other columns that the user names are those of the pattern, which the table does not have yet
         given = {role: column for role, column in asked.columns.items() if column in sheet.columns}
         columns = Columns(sheet, given=given, metric="")
-        named = _in_a_column(columns) or _in_names_of_columns(sheet)
-        return _with_origins(columns, named, labels_by_pattern(named.names, asked.name))
+        named = _in_columns(columns) or [_in_names_of_columns(sheet)]
+        return _with_origins(columns, named[0], labels_by_pattern(named[0].names, asked.name))
     columns = Columns(sheet, given=asked.columns, metric=asked.metric)
-    runs = _in_a_column(columns) or _in_wide_columns(columns)
-    if runs is None:
-        return sheet
-    labels = _labels_of_grid(columns, runs)
-    if not labels:
-        return _with_seeds(columns, runs)
-    return _with_origins(columns, runs, _without_known(columns, runs, labels))
+    candidates = _in_columns(columns) or _in_wide_columns(columns)
+    for runs in candidates:
+        labels = _labels_of_grid(columns, runs) or _labels_of_data_sets(columns, runs)
+        if labels:
+            return _with_origins(columns, runs, _without_known(columns, runs, labels))
+    return _with_seeds(columns, candidates[0]) if candidates else sheet
 
 
-def _in_a_column(columns: Columns) -> RunNames | None:
-    """The names of runs in a column that is called so, or else in the column of the optimizers; None without one."""
+def _in_columns(columns: Columns) -> list[RunNames]:
+    """The names of runs in a column that is called so, and those in the column of the optimizers."""
     optimizers = columns.roles.get("optimizer", [])
     if len(optimizers) > 1:
-        return None  # joined columns are settings
+        return []  # joined columns are settings
     called_so = [column for column in columns.sheet.columns if plain_name(column) in RUNS]
     free = [column for column in called_so if column in (columns.run_names, *optimizers)]
-    for column in (*free, *optimizers):
+    found = []
+    for column in dict.fromkeys([*free, *optimizers]):
         texts = columns.sheet.column(column)
         if not are_seeds(texts):
-            return RunNames(names=list(dict.fromkeys(texts)), column=column, values={})
-    return None
+            found.append(RunNames(names=list(dict.fromkeys(texts)), column=column, values={}))
+    return found
 
 
-def _in_wide_columns(columns: Columns) -> RunNames | None:
-    """The names of runs in the names of columns; None for a table without a column of values for each optimizer."""
+def _in_wide_columns(columns: Columns) -> list[RunNames]:
+    """The names of runs in the names of columns; none for a table without a column of values for each optimizer."""
     table = wide(columns, fewest=2)
     if table is None or table.role != "optimizer":
-        return None
-    return RunNames(names=table.labels, column="", values=table.columns)
+        return []
+    return [RunNames(names=table.labels, column="", values=table.columns)]
 
 
 def _in_names_of_columns(sheet: Sheet) -> RunNames:
@@ -118,6 +119,21 @@ def _labels_of_grid(columns: Columns, runs: RunNames) -> list[dict[str, str]]:
     if may_be_optimizers and not all(is_data_set(label["arena"]) for label in labels):
         return []
     return labels
+
+
+def _labels_of_data_sets(columns: Columns, runs: RunNames) -> list[dict[str, str]]:
+    """The data sets of names next to a column of optimizers; empty unless each name has one, and several are there."""
+    if _say_the_optimizer(columns, runs) or not runs.column:
+        return []
+    seeds, marked = with_marks(runs.names)
+    for names, numbers in ((marked, seeds), (runs.names, [])):  # the number may belong to the data set
+        data_sets = [data_set_of(name) for name in names]
+        if "" in data_sets or len(set(data_sets)) < 2:
+            continue
+        if not numbers:
+            return [{"arena": data_set} for data_set in data_sets]
+        return [{"arena": data_set, "seed": seed} for data_set, (_, seed) in zip(data_sets, numbers, strict=True)]
+    return []
 
 
 def _say_the_optimizer(columns: Columns, runs: RunNames) -> bool:

@@ -124,7 +124,7 @@ def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> l
     Raises:
         UsageError: the parts form a grid, but do not say which one is the optimizer.
     """
-    seeds, marked = _with_marks(names)
+    seeds, marked = with_marks(names)
     unsure = None
     for separators in SEPARATORS:
         split = _split(marked, seeds, separators)
@@ -142,11 +142,11 @@ def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> l
 
 def have_seeds(names: Sequence[str]) -> bool:
     """Whether each name has a seed."""
-    seeds, _ = _with_marks(names)
+    seeds, _ = with_marks(names)
     return bool(seeds)
 
 
-def _with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+def with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """The word and the number of the seed of each name, and the names with a mark for it; none if a name has none."""
     for pattern in (SEED_IN_NAME, NUMBER_AT_THE_END):
         found = [match for match in map(pattern.search, names) if match is not None]
