@@ -185,3 +185,24 @@ def test_data_sets_in_one_of_two_columns_are_arenas(head):
     assert [(c.n_optimizer, c.n_baseline) for c in verdicts] == [(3, 3)] * 9
     if head.startswith("optimizer"):
         judged_by_hand(verdicts)
+
+
+def test_a_chart_of_each_data_set_in_a_file_of_its_own(tmp_path):
+    for data_set in BASE:
+        chart = {f"{name}-seed{seed}": curve(name, data_set, seed) for name in GAIN for seed in range(3)}
+        lines = ["Step," + ",".join(f"{name} - val/loss" for name in chart)]
+        lines += [f"{step}," + ",".join(losses[step] for losses in chart.values()) for step in (0, 100, 2000)]
+        (tmp_path / f"wb_{data_set}.csv").write_text("\n".join(lines))
+    judged_by_hand(fb.verdicts(tmp_path, at="last", baselines="AdamW"))
+
+
+def test_seeds_in_the_paths_next_to_a_column_of_seeds_are_no_optimizers(tmp_path):
+    for optimizer, seed in product(GAIN, range(3)):
+        file = tmp_path / optimizer / f"seed_{seed}.json"
+        file.parent.mkdir(exist_ok=True)
+        loss = final_loss(optimizer, "svhn", seed)
+        file.write_text(f'{{"config": {{"seed": {seed}}}, "test": {{"loss": {loss}}}}}')
+    verdicts = fb.verdicts(str(tmp_path / "*" / "*.json"), baselines="AdamW")
+    assert [(c.optimizer, c.test, c.n_optimizer) for c in verdicts] == [
+        (name, "paired", 3) for name in ("Lion", "Muon", "PsiLogic")
+    ]

@@ -5,10 +5,14 @@ from dataclasses import dataclass, replace
 
 from fairbench.analysis.tables.column_names import RUNS, plain_name
 from fairbench.analysis.tables.columns import Columns
-from fairbench.analysis.tables.data_set_parts import data_set_of
 from fairbench.analysis.tables.labels import is_data_set
 from fairbench.analysis.tables.question import Question
-from fairbench.analysis.tables.readers.name_parts import have_seeds, labels_by_pattern, labels_of_grid, with_marks
+from fairbench.analysis.tables.readers.name_parts import (
+    have_seeds,
+    labels_by_pattern,
+    labels_of_data_sets,
+    labels_of_grid,
+)
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.seed_names import are_seeds, seeds_of_names
 from fairbench.analysis.tables.wide import ValueColumn, value_column, wide
@@ -122,18 +126,10 @@ def _labels_of_grid(columns: Columns, runs: RunNames) -> list[dict[str, str]]:
 
 
 def _labels_of_data_sets(columns: Columns, runs: RunNames) -> list[dict[str, str]]:
-    """The data sets of names next to a column of optimizers; empty unless each name has one, and several are there."""
+    """The data sets and seeds of names next to a column of optimizers; empty without several data sets."""
     if _say_the_optimizer(columns, runs) or not runs.column:
         return []
-    seeds, marked = with_marks(runs.names)
-    for names, numbers in ((marked, seeds), (runs.names, [])):  # the number may belong to the data set
-        data_sets = [data_set_of(name) for name in names]
-        if "" in data_sets or len(set(data_sets)) < 2:
-            continue
-        if not numbers:
-            return [{"arena": data_set} for data_set in data_sets]
-        return [{"arena": data_set, "seed": seed} for data_set, (_, seed) in zip(data_sets, numbers, strict=True)]
-    return []
+    return labels_of_data_sets(runs.names)
 
 
 def _say_the_optimizer(columns: Columns, runs: RunNames) -> bool:
@@ -149,7 +145,7 @@ def _without_known(columns: Columns, runs: RunNames, labels: Sequence[Label]) ->
     """
     known = {role for role, names in columns.roles.items() if names != [runs.column]}
     arenas = columns.roles.get("arena", [])
-    if arenas and runs.column:
+    if arenas and runs.column and "arena" in labels[0]:
         label_of = dict(zip(runs.names, labels, strict=True))
         arena = arenas[0]
         parts_of = grouped((row.cells[arena], label_of[row.cells[runs.column]]["arena"]) for row in columns.sheet.rows)
@@ -219,13 +215,14 @@ def _rows_of_run(sheet: Sheet, runs: RunNames, name: str, label: Label) -> list[
 
 def _with_seeds(columns: Columns, runs: RunNames) -> Sheet:
     """The table with the optimizers and the seeds that the names in a column say, if each of them ends in a seed."""
-    if not runs.column or "seed" in columns.roles or not _say_the_optimizer(columns, runs):
+    if not runs.column or not _say_the_optimizer(columns, runs):
         return columns.sheet
     seeds = seeds_of_names(runs.names)
     if len(seeds) < len(runs.names):
         return columns.sheet
-    labels = [{"optimizer": seeds[name][0], "seed": seeds[name][1]} for name in runs.names]
-    return _with_labels(columns, runs, labels).with_note(note_on_seeds(seeds))
+    labels: list[Label] = [{"optimizer": seeds[name][0], "seed": seeds[name][1]} for name in runs.names]
+    sheet = _with_labels(columns, runs, _without_known(columns, runs, labels))
+    return sheet.with_note(note_on_seeds(seeds))
 
 
 def note_on_seeds(seeds: Mapping[str, tuple[str, str]]) -> str:

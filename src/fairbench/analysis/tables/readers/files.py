@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, SEED, plain_name
-from fairbench.analysis.tables.readers.name_parts import labels_by_pattern, labels_of_grid
+from fairbench.analysis.tables.labels import is_optimizer
+from fairbench.analysis.tables.readers.name_parts import labels_by_pattern, labels_of_data_sets, labels_of_grid
 from fairbench.analysis.tables.readers.run_settings import SETTINGS, labels_of_settings
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
@@ -157,6 +158,8 @@ def _labels_of_runs(files: Sequence[Path], names: Sequence[str], known: set[str]
         )
     if not known & set(OPTIMIZER):
         grid = labels_of_grid(names, [file.as_posix() for file in files], f"{len(files)} files: their paths")
+        if not grid and not any(map(is_optimizer, names)):
+            grid = labels_of_data_sets(names)  # the tables say the optimizers
         if grid:
             return [_without_known(label, known) for label in grid]
     return [{RUN: name} for name in names]

@@ -10,7 +10,7 @@ from math import prod
 from typing import NamedTuple
 
 from fairbench.analysis.tables.column_names import ARENA, OPTIMIZER, is_varied, plain_name
-from fairbench.analysis.tables.data_set_parts import labels_by_data_sets
+from fairbench.analysis.tables.data_set_parts import data_set_of, labels_by_data_sets
 from fairbench.analysis.tables.labels import is_data_set, is_optimizer
 from fairbench.analysis.tables.seed_names import NUMBER_AT_THE_END, SEED_IN_NAME, are_seeds
 from fairbench.common.errors import UsageError
@@ -124,7 +124,7 @@ def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> l
     Raises:
         UsageError: the parts form a grid, but do not say which one is the optimizer.
     """
-    seeds, marked = with_marks(names)
+    seeds, marked = _with_marks(names)
     unsure = None
     for separators in SEPARATORS:
         split = _split(marked, seeds, separators)
@@ -140,13 +140,29 @@ def labels_of_grid(names: Sequence[str], paths: Sequence[str], source: str) -> l
     return labels_by_data_sets(marked, seeds, source)
 
 
+def labels_of_data_sets(names: Sequence[str]) -> list[dict[str, str]]:
+    """The well-known data sets of names without optimizers, and their seeds; empty unless there are several data sets.
+
+    Each name must have one.
+    """
+    seeds, marked = _with_marks(names)
+    for texts, numbers in ((marked, seeds), (names, [])):  # the number may belong to the data set
+        data_sets = [data_set_of(text) for text in texts]
+        if "" in data_sets or len(set(data_sets)) < 2:
+            continue
+        if not numbers:
+            return [{"arena": data_set} for data_set in data_sets]
+        return [{"arena": data_set, "seed": seed} for data_set, (_, seed) in zip(data_sets, numbers, strict=True)]
+    return []
+
+
 def have_seeds(names: Sequence[str]) -> bool:
     """Whether each name has a seed."""
-    seeds, _ = with_marks(names)
+    seeds, _ = _with_marks(names)
     return bool(seeds)
 
 
-def with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+def _with_marks(names: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """The word and the number of the seed of each name, and the names with a mark for it; none if a name has none."""
     for pattern in (SEED_IN_NAME, NUMBER_AT_THE_END):
         found = [match for match in map(pattern.search, names) if match is not None]
