@@ -78,6 +78,11 @@ def passes(values: Sequence[float], head: Sequence[float], std: float, sign: int
     return gain > BETTER_BY * std
 
 
+def needed(head: Sequence[float], std: float, sign: int) -> float:
+    """The value that the mean of a try must be better than, see `passes`."""
+    return fmean(head) + sign * BETTER_BY * std
+
+
 def is_due(keeps: int, tries: int) -> bool:
     """Whether the stack is to be certified.
 

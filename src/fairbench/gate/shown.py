@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from fairbench.common.formatting import number, p_value, percent, plural, short_hash
 from fairbench.gate.opened import Gate
 from fairbench.gate.page import write_page
 from fairbench.gate.repository import commit_of, is_working_tree
-from fairbench.gate.rules import ALPHA, detectable_gain, level_of, level_spent
+from fairbench.gate.rules import ALPHA, SCREENING_RUNS, detectable_gain, level_of, level_spent
+from fairbench.gate.session import Session
 from fairbench.gate.steps import PastStep, step_seconds, steps_of
 from fairbench.gate.verdicts import most_runs_left
 from fairbench.runner.git import WORKING_TREE
@@ -78,6 +80,8 @@ def _values(gate: Gate, steps: Sequence[PastStep], step: PastStep) -> dict[str, 
         "head": session.head,
         "arms": dict(step.begin["arms"]),
         "values": step.values,
+        "head_mean": step.number_of("head_mean"),
+        "needed": step.number_of("needed"),
         "gain": step.gain,
         "interval": interval,
         "confidence": step.number_of("confidence"),
@@ -131,10 +135,10 @@ def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
     session = gate.session
     lines = [f"{step.verdict}: {step.kind} of {short_hash(step.commit)} {step.subject}".rstrip()]
     if step.value_text:
-        lines.append(f"{gate.ledger.facts['metric']}: {step.value_text}")
+        lines.append(f"{gate.ledger.facts['metric']}: {step.value_text}{_compared_with(session, step)}")
     if step.end.get("reason"):
         lines.append(f"reason: {step.end['reason']}")
-    if step.gain is not None:
+    if step.level is not None and step.gain is not None:
         lines.append(_gain_line(step))
     for keep, verdict in values["keeps"].items():
         lines.append(f"without {short_hash(keep)}: {verdict}")
@@ -149,6 +153,20 @@ def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
     lines.append(f"page: {values['page']}")
     lines.append(f"next: {values['next']}")
     return lines
+
+
+def _compared_with(session: Session, step: PastStep) -> str:
+    """What the values of a try were compared with; empty for other steps, and before the verdict."""
+    head_mean = step.number_of("head_mean")
+    needed = step.number_of("needed")
+    if head_mean is None or needed is None:
+        return ""
+    deciding = step.values["try"][:SCREENING_RUNS]
+    text = ""
+    if len(deciding) > 1:
+        text = f", mean of the first {len(deciding)} {fmean(deciding):.6g}"
+    side = "above" if session.sign > 0 else "below"
+    return f"{text}, head's mean {head_mean:.6g} (needs {side} {needed:.6g})"
 
 
 def _gain_line(step: PastStep) -> str:

@@ -66,7 +66,7 @@ class PastStep:
 
     @property
     def gain(self) -> float | None:
-        """The mean gain of a certificate."""
+        """The mean gain of a certificate; that of the runs that decided a try."""
         return self.number_of("gain")
 
     @property

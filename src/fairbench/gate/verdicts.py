@@ -13,6 +13,7 @@ from fairbench.gate.rules import (
     has_ended,
     judge_pairs,
     level_of,
+    needed,
     passes,
 )
 from fairbench.gate.session import Batch, Entry, Run, Session, Step
@@ -62,7 +63,7 @@ def end_of(session: Session) -> dict[str, Any]:
 def _end_of_calibration(session: Session, step: Step) -> dict[str, Any]:
     """The verdict of a calibration: "calibrated", or "failed"."""
     if step.unfinished:
-        return {"verdict": "failed", "reason": f"a run {step.unfinished.status}"}
+        return {"verdict": "failed", "reason": _reason(step.unfinished)}
     values = step.values("base")
     if len(set(values)) == 1:
         return {"verdict": "failed", "reason": SEEDLESS}
@@ -70,15 +71,25 @@ def _end_of_calibration(session: Session, step: Step) -> dict[str, Any]:
 
 
 def _end_of_try(session: Session, step: Step) -> dict[str, Any]:
-    """The verdict of a try: "keep", "drop", or "failed" if the program failed."""
+    """The verdict of a try: "keep", "drop", or "failed" if the program failed, with what its values were compared with.
+
+    The gain is that of the runs that decide: a third run of a keep does not count.
+    """
+    head = session.head_values
+    facts: dict[str, Any] = {"head_mean": fmean(head), "needed": needed(head, session.std, session.sign)}
     unfinished = step.unfinished
     if unfinished:
-        if unfinished.status == "failed":
-            return {"verdict": "failed"}
-        return {"verdict": "drop"}
+        verdict = "failed" if unfinished.status == "failed" else "drop"
+        return {"verdict": verdict, "reason": _reason(unfinished), **facts}
+    facts["gain"] = session.sign * (fmean(step.values("try")[:SCREENING_RUNS]) - facts["head_mean"])
     if len(step.runs) > SCREENING_RUNS:
-        return {"verdict": "keep"}
-    return {"verdict": "drop"}
+        return {"verdict": "keep", **facts}
+    return {"verdict": "drop", **facts}
+
+
+def _reason(unfinished: Run) -> str:
+    """Why a step ends with a run that has not finished."""
+    return f"a run {unfinished.status}"
 
 
 def _end_of_certificate(session: Session, step: Step) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def _end_of_certificate(session: Session, step: Step) -> dict[str, Any]:
         verdict = "back"
         if unfinished.status == "failed":
             verdict = "failed"
-        return {"verdict": verdict, **facts}
+        return {"verdict": verdict, "reason": _reason(unfinished), **facts}
     found = _interim_result(session, step)
     verdict = "open"
     if found.certified:

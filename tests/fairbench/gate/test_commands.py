@@ -36,7 +36,13 @@ def test_a_session_from_its_beginning_to_a_certified_stack_that_is_pruned(tmp_pa
     code, dropped = gate(capsys, "try")
     assert (code, dropped["verdict"], dropped["commit"], dropped["head"]) == (1, "drop", null, base)
     assert dropped["next"] == f"git reset --hard {base}"
-    assert dropped["gain"] is None
+    assert dropped["head_mean"] == pytest.approx(mean(values))
+    assert dropped["needed"] == pytest.approx(mean(values) - stdev(values) / 2)
+    assert dropped["gain"] == pytest.approx(mean(values) - dropped["values"]["try"][0])
+    assert main(["gate", "status"]) == 0
+    shown = capsys.readouterr().out
+    value, head_mean, needed = dropped["values"]["try"][0], dropped["head_mean"], dropped["needed"]
+    assert f"{value:.6g}, head's mean {head_mean:.6g} (needs below {needed:.6g})\n" in shown
     assert gate(capsys, "try")[1] == {**dropped, "command": "gate try"}  # it is not trained again
     git("reset", "-q", "--hard", base)
     assert gate(capsys, "status")[1]["next"] == "fairbench gate try"

@@ -158,11 +158,14 @@ class Comparison:
     def statement(self) -> str:
         """The verdict with all notes in words, for tables.
 
-        Notes also name a declared verdict that differs, and untuned optimizers.
+        Notes also name a gain or a loss smaller than the margin, a declared verdict that differs, and untuned
+        optimizers.
         """
         notes = []
         if self.note:
             notes.append(self.note)
+        if self._is_small:
+            notes.append("smaller than the margin")
         if self.declared == NOT_DECLARED:
             notes.append("not declared before")
         elif self.declared not in ("", self.verdict):
@@ -173,6 +176,13 @@ class Comparison:
         if not notes:
             return self.verdict
         return f"{self.verdict} ({'; '.join(notes)})"
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the difference is real, and smaller than what does not matter. The interval may reach beyond."""
+        if self.verdict not in ("better", "worse") or self.gain is None or self.margin is None:
+            return False
+        return abs(self.gain) < self.margin
 
     def _untuned(self) -> list[str]:
         """The names of the two optimizers whose learning rate was not searched."""
