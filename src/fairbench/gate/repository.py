@@ -82,7 +82,10 @@ def check_patterns(repository: Repository, commit: str, patterns: Iterable[str])
     """Raise `UsageError` for the first pattern that matches no file of a commit."""
     for pattern in patterns:
         if not protected_files(repository, commit, [pattern]):
-            raise UsageError(f"--protect {pattern!r} matches no file that git knows in {Path.cwd()}; correct it")
+            raise UsageError(
+                f"--protect {pattern!r} matches no file that git knows in {Path.cwd()}; "
+                "git ls-files lists them, and 'eval/*' stands for all files below eval/"
+            )
 
 
 def check_protected(repository: Repository, commit: str, facts: Entry) -> None:

@@ -86,6 +86,12 @@ def test_a_gain_that_both_share_is_the_schedules():
         assert "still improving" not in flags
 
 
+@pytest.mark.parametrize(("last", "raised"), [(0.6, False), (0.605, False), (0.62, True)])
+def test_a_curve_that_is_flat_at_its_end_is_not_still_improving(last, raised):
+    """From step 5 all gain more than the margin of 0.02; a third of the training would, at the pace after step 8."""
+    assert ("still improving" in shaped({5: 0.5, 8: 0.6, 10: last})) == raised
+
+
 def timed(milliseconds, margin=0.02):
     """The flags of two arms of a program, one of which has these step times in the order of its seeds."""
     the_study = study(("vit",), TWO, seeds=[*range(len(milliseconds))], margin=margin)

@@ -107,7 +107,7 @@ def gap_changes(case: Analyses) -> Iterator[str]:
 
 @check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
 def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
-    """An arm's validation metric improves by more than the margin in the last third, while the learning rate falls."""
+    """In the last third an arm's validation metric improves by more than the margin, and does so to the end."""
     curves = _curves(case)
     for arena, plan in case.suite.arenas.items():
         improving = []
@@ -116,7 +116,7 @@ def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
             if not gains:
                 continue
             mean = fmean(gains.values())
-            if mean > plan.margin:
+            if min(mean, _at_last_pace(curves[arena, arm.optimizer])) > plan.margin:
                 improving.append(f"{arm.optimizer} {plain(mean, '.2g')}")
         if improving:
             yield arena, f"{', '.join(improving)} (margin {plan.margin:g})"
@@ -205,12 +205,31 @@ def _signed(curve: dict[int, float], steps: set[int], sign: float) -> dict[int, 
     return {step: sign * curve[step] for step in steps}
 
 
-def _gains(curves: SeedCurves) -> dict[int, float]:
-    """The gain of each seed since the last evaluation before the last third; empty without such an evaluation."""
-    steps = sorted(next(iter(curves.values()), ()))
-    before = [step for step in steps if step <= 2 * steps[-1] / 3]
-    if not before:
+def _gains(curves: SeedCurves, part: int = 3) -> dict[int, float]:
+    """The gain of each seed in the last third of training, or in another last part, see `_span`."""
+    span = _span(curves, part)
+    if not span:
         return {}
-    start = before[-1]
-    end = steps[-1]
+    start, end = span
     return {seed: curve[end] - curve[start] for seed, curve in curves.items()}
+
+
+def _at_last_pace(curves: SeedCurves) -> float:
+    """The mean gain in a third of the training at the pace of its last sixth."""
+    start, end = _span(curves, part=6)
+    pace = fmean(_gains(curves, part=6).values()) / (end - start)
+    return pace * end / 3
+
+
+def _span(curves: SeedCurves, part: int) -> tuple[int, ...]:
+    """The last evaluation before the last third of training, say, and the last one of all; empty without the first.
+
+    Args:
+        curves: the curves of an arm.
+        part: 3 for the last third, 6 for the last sixth.
+    """
+    steps = sorted(next(iter(curves.values()), ()))
+    before = [step for step in steps if part * step <= (part - 1) * steps[-1]]
+    if not before:
+        return ()
+    return before[-1], steps[-1]
