@@ -26,7 +26,13 @@ from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.machine_load import Load, LoadMeter
-from fairbench.training.program_process import REFUSES_FOLDER, ProgramFailed, StillRunning, run_program
+from fairbench.training.program_process import (
+    REFUSES_FOLDER,
+    ProgramFailed,
+    StillRunning,
+    check_ended_well,
+    run_program,
+)
 from fairbench.training.program_record import FINGERPRINTS, Fingerprints, program_record
 from fairbench.training.program_results import Reported, read_reported
 from fairbench.training.program_start import folder_of, start_of
@@ -80,6 +86,8 @@ def program_trial(
         folders = Folders(folder, folder_of(spec.optimizer.variant or {}, slot))
         reported = read_reported(folders, options, ended.states)
         show(reported)
+        if not options.own_length and not reported.counted and reported.last + 1 < spec.training.steps:
+            check_ended_well(folder, slot)
         if reported.restarted:
             say("the trial restarted with its first step: the program does not resume from its own checkpoint")
         has_one_attempt = len(ended.states) == 1

@@ -27,6 +27,10 @@ REFUSES_FOLDER = re.compile(r"exists|not empty", re.IGNORECASE)
 """Words in the error of a program that wants a folder that is new."""
 
 
+UNCAUGHT = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+([\w.]+(?:Error|Exception).*)\s*\Z")
+"""An exception that ended a program of Python, at the end of an output."""
+
+
 class StillRunning(Exception):
     """A program was stopped after the longest time that it may run. Its reports so far are right."""
 
@@ -104,6 +108,19 @@ def run_program(start: Start, folder: Path, slot: DeviceSlot, show_progress: Cal
     return usage[0].ru_maxrss * 1024
 
 
+def check_ended_well(folder: Path, slot: DeviceSlot) -> None:
+    """Raise `ProgramFailed` if the output of a program ends with an exception, although its exit code was 0.
+
+    A shell gives that code after `python train.py | tee log` and `python train.py; echo done`.
+    """
+    end = _end_of(own_folder(folder) / OUTPUT)
+    found = UNCAUGHT.search(end)
+    if found:
+        remedy = "let its shell pass the exit code on, as bash -o pipefail does"
+        reason = f"the program ended early with exit code 0 after {found[1]}; {remedy}"
+        raise ProgramFailed(reason, end, _kept_output(folder, slot))
+
+
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
     """Start a program. Its output is added to a file of the trial."""
     with (own_folder(folder) / OUTPUT).open("ab") as output:
@@ -135,10 +152,14 @@ def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> Program
         reason += (
             " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
         )
-    file = None
-    if slot.checkpoints:
-        file = own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT
-    return ProgramFailed(reason, end, file)
+    return ProgramFailed(reason, end, _kept_output(folder, slot))
+
+
+def _kept_output(folder: Path, slot: DeviceSlot) -> Path | None:
+    """The file of the output of a trial; None if it is removed after the trial."""
+    if not slot.checkpoints:
+        return None
+    return own_folder(Path(slot.checkpoints) / folder.name) / OUTPUT
 
 
 def _end_of(file: Path) -> str:

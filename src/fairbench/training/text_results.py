@@ -27,6 +27,12 @@ OF_ANOTHER_STEP = frozenset({"best", "lowest", "highest", "minimum", "maximum", 
 """Words before a name that make it a value of another step, as in "best val loss"."""
 
 
+SPLIT_BEFORE = re.compile(
+    rf"(?:^|[\s\[(|,;])({'|'.join([*SPLITS, *SPLITS.values(), 'test'])})(?:[ \t]+set)?[ \t]*[\]):|>]", re.IGNORECASE
+)
+"""A word for a split that stands before names, as in "val: loss 2.5, acc 0.7" and "[train] loss 2.5"."""
+
+
 def json_lines(name: str, text: str, first: int) -> Iterator[Row]:
     """The rows of JSON lines. `first` is the number of the first line."""
     for number, line in enumerate(text.splitlines(), first):
@@ -160,7 +166,22 @@ def _numbers_in(line: str) -> dict[str, Any]:
             row = parsed_json(line)
             if isinstance(row, dict):
                 return flat(row)
-    return {_name_in(words.split()): number for words, number in PAIR.findall(line)}
+    splits = list(SPLIT_BEFORE.finditer(line))
+    numbers = {}
+    for pair in PAIR.finditer(line):
+        name = _name_in(pair[1].split())
+        before = [split[1] for split in splits if split.start() < pair.start()]
+        is_count = line[pair.end() : pair.end() + 1] == "/"  # as in "Accuracy: 97/100"
+        if before and not is_count and _is_without_split(name):
+            name = f"{before[-1]} {name}"
+        numbers[name] = pair[2]
+    return numbers
+
+
+def _is_without_split(name: str) -> bool:
+    """Whether a name has no word for a split, and is none of steps."""
+    words = re.findall(r"[a-z]+", name.lower())
+    return name.lower() not in STEP_NAMES and not any(map(_is_split, words))
 
 
 def _name_in(words: Sequence[str]) -> str:

@@ -43,6 +43,15 @@ WRONG["an exception in step 1"] = Wrong(
     program="raise RuntimeError('no data')",
     message="exit code 1.*RuntimeError: no data",
 )
+WRONG["an exception in step 15, whose exit code a shell hides"] = Wrong(
+    program="""
+for step in range(1, 16):
+    report(step=step, train_loss=1.0, val_loss=1.0, test_loss=1.0)
+print('Traceback (most recent call last):\\n  File "train.py", line 5, in step\\n    loss.backward()')
+print("torch.OutOfMemoryError: CUDA out of memory.")
+""",
+    message="ended early with exit code 0 after torch.OutOfMemoryError: CUDA out of memory.; let its shell pass",
+)
 WRONG["a crash in step 15"] = Wrong(
     program=PLAIN.replace("    report", "    if step == 15: os.abort()\n    report", 1),
     message="signal 6",

@@ -149,6 +149,25 @@ def test_lines_of_output(tmp_path, text):
     assert found == PRINTED[text]
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("epoch 1 val: loss 0.6 acc 0.7 train: loss 0.5 acc 0.8", {"val/acc": {1: 0.7}, "train/loss": {1: 0.5}}),
+        ("Val: loss 0.6, acc 0.7\nTrain: loss 0.5, acc 0.8", {"val/acc": {1: 0.7}, "train/loss": {2: 0.5}}),
+        ("[val] step 1 acc 0.7\n[test] step 1 acc 0.6", {"val/acc": {1: 0.7}, "test/acc": {1: 0.6}}),
+        ("[train] step 1 acc 0.8", {}),
+        ("Validation set: epoch 3, acc 0.7", {"val/acc": {3: 0.7}}),
+        ("Test set: acc: 97/100", {"val/acc": {1: 97.0}}),
+    ],
+)
+def test_a_split_before_names_is_theirs(tmp_path, text, values):
+    own = own_folder(tmp_path)
+    own.mkdir()
+    (own / "output.txt").write_text(text)
+    read_values = read(tmp_path, ProgramOptions("x", {"acc": "max"})).values
+    assert {key: column for key, column in read_values.items() if column} == values
+
+
 def test_a_progress_line_that_is_written_over_and_a_summary_with_other_counts(tmp_path):
     """As autoresearch's train.py prints them: `num_steps` and `epoch` are not the step of the metric."""
     progress = "\rstep {:05d} (0.0%) | loss: 6.2 | lrm: 1.00 | dt: 25ms | tok/sec: 20,479 | epoch: 1 | remaining: 1s "
