@@ -81,6 +81,8 @@ def _number(kind: type, noun: str) -> Callable[[str], Any]:
             point = ""
             if kind is float and DECIMAL_COMMA.fullmatch(text):
                 point = f"; write {text.replace(',', '.')} with a decimal point"
+            if kind is float and text.endswith("%"):
+                point = "; write a share as 0.01, and what the metric counts in percent without the sign"
             raise argparse.ArgumentTypeError(f"must be a {noun}, got {text!r}{point}") from None
 
     return read

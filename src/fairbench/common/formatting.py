@@ -85,9 +85,11 @@ def short_hash(text: str) -> str:
 
 
 def some(values: Sequence[str], separator: str = ", ") -> str:
-    """The first few values, and the number of the remaining ones."""
-    text = separator.join(values[:SHOWN])
+    """The first few values, and the number of the remaining ones. A single remaining one is shown too."""
     remaining = len(values) - SHOWN
+    if remaining == 1:
+        return separator.join(values)
+    text = separator.join(values[:SHOWN])
     if remaining > 0:
         text += f" and {remaining} more"
     return text

@@ -251,11 +251,29 @@ def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
             remedies.append(_pattern_remedy(key, reported))
     if key.startswith("test/"):
         remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
-    of_validation = [other for other in reported.names if other.startswith(VALIDATION)]
+    of_validation = sorted(other for other in reported.names if other.startswith(VALIDATION))
     near = ""
     if key.startswith("val/"):
-        near = nearest(name.rpartition("/")[2], of_validation)
+        metric = key.removeprefix("val/")
+        same = [other for other in of_validation if _is_abbreviated(_bare(metric), _bare(other))]
+        if len(same) == 1:
+            remedies.insert(0, f"--metric {same[0]}:{options.metrics[metric]} takes what it has")
+        else:
+            near = nearest(name.rpartition("/")[2], of_validation)
     return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
+
+
+def _bare(name: str) -> str:
+    """The name of a metric without a word for validation before it."""
+    for word in sorted(VALIDATION, key=len, reverse=True):
+        if name.startswith(word):
+            return name.removeprefix(word).lstrip("_/ .-")
+    return name
+
+
+def _is_abbreviated(one: str, other: str) -> bool:
+    """Whether one of two names is the beginning of the other, such as "acc" of "accuracy"."""
+    return min(len(one), len(other)) > 1 and (one.startswith(other) or other.startswith(one))
 
 
 def _short(name: str) -> str:
@@ -268,7 +286,8 @@ def _short(name: str) -> str:
 
 def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:
     """What a program that lacks a metric has reported and written, in words."""
-    names = some(sorted(reported.names - {RESULT}))
+    known = reported.names - {RESULT}
+    names = some(sorted(known, key=lambda name: (not name.startswith(VALIDATION), name)))
     others = some([file for file in reported.written if file not in reported.sources])
     found = []
     if OUTPUT in reported.sources or not reported.sources:

@@ -6,8 +6,9 @@ import pytest
 
 from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.training.printed_metric import pattern_for
-from fairbench.training.program_results import read_reported
-from fairbench.training.result_files import Folders
+from fairbench.training.program_record import _not_found
+from fairbench.training.program_results import Reported, read_reported
+from fairbench.training.result_files import OUTPUT, Folders
 
 PRINTED = {
     "LightGBM": ("rmse", "Starting training...\nThe RMSE of prediction is: 0.46407\n", [0.46407]),
@@ -69,3 +70,12 @@ NOT_SAID = {
 def test_no_pattern_is_shown_where_the_number_may_be_another(what):
     metric, text = NOT_SAID[what]
     assert pattern_for(f"val/{metric}", text) is None
+
+
+def test_a_metric_of_another_name_is_named_by_the_option_that_takes_it():
+    names = {"lr", "step", "train_acc", "train_loss", "val_acc", "val_loss"}
+    options = ProgramOptions("python train.py", {"accuracy": "max"})
+    message = _not_found("val/accuracy", Reported(names=names, sources=[OUTPUT]), options)
+    assert "printed val_acc, val_loss, lr, step and 2 more; --metric val_acc:max takes what it has; " in message
+    message = _not_found("val/accuracy", Reported(names=names - {"lr"}, sources=[OUTPUT]), options)
+    assert "printed val_acc, val_loss, step, train_acc, train_loss; " in message, "a single one is not hidden"
