@@ -69,7 +69,7 @@ WRONG["another name, on the screen and in a file"] = Wrong(
 )
 WRONG["no test split"] = Wrong(
     program=RESULT.replace(", test_loss=1.0", ""),
-    message=r"no test/loss: metrics.jsonl has step, val/loss; .*, --set 'breaks=\[\"split\"\]' takes the validation",
+    message=r"no test/loss: metrics.jsonl has val/loss, step; .*, --set 'breaks=\[\"split\"\]' takes the validation",
 )
 WRONG["more steps"] = Wrong(
     program=RESULT.replace("step=steps", "step=25"),
