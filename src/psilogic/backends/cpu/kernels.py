@@ -193,6 +193,9 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
     if unit_vectors is not None:
         mean, scale = unit_vectors
     centered = _which_are_centered(work)
+    tau = group["chaos_tau"]
+    if group["adaptive_tau"]:
+        tau = group["tau_scale"]
     arguments = UpdateArguments(
         **_tensors(work),
         t=None,
@@ -217,7 +220,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         quantum_decay=group["quantum_decay"],
         T_max=group["gamma_T_max"],
         t_warm=t_warm(group),
-        tau=group["tau_scale"] if group["adaptive_tau"] else group["chaos_tau"],
+        tau=tau,
         adaptive=group["adaptive_tau"],
         pools=None if pools is None else array("q", pools),
         decisions=decisions,
