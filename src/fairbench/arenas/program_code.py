@@ -4,7 +4,7 @@ import glob
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fairbench.arenas.program import ProgramOptions
@@ -13,6 +13,8 @@ from fairbench.common.errors import UsageError
 
 OF_A_STUDY = ("trials", "claims", "drivers")
 """Folders that every study has."""
+CACHES = ("__pycache__",)
+"""Folders whose files may be written by several processes at once."""
 PYTHON_FILES = ":(top)*.py"
 """The Python files of a whole repository, for git."""
 
@@ -63,9 +65,9 @@ def _known_files(sources: list[str], folder: Path) -> list[str]:
     untracked = _listed(folder, of_program, "--others", "--exclude-standard", "--", PYTHON_FILES)
     known = [*tracked, *_without_copies(folder, untracked, tracked)]
     if not any(_is_below(file, of_program) for file in known):
-        found = [file.relative_to(folder) for file in (folder / of_program).rglob("*.py")]
-        visible = [file for file in found if "/." not in f"/{file.as_posix()}"]
-        known += _without_copies(folder, visible)
+        files = visible_files(folder / of_program)
+        modules = [file.relative_to(folder) for file in files if file.match("[!.]*.py")]
+        known += _without_copies(folder, modules)
     return [str(file) for file in known]
 
 
@@ -93,15 +95,27 @@ def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Pat
     seen = {(folder / file).read_bytes() for file in originals if file.suffix == ".py"}
     kept = []
     for file in sorted(files, key=lambda file: (len(file.parts), file)):
-        is_of_study = any(is_study(folder / parent) for parent in file.parents)
+        if any(_is_study(folder / parent) for parent in file.parents):
+            continue  # a trial that runs now may remove it
         content = (folder / file).read_bytes()
-        if not is_of_study and content not in seen:
+        if content not in seen:
             seen.add(content)
             kept.append(file)
     return kept
 
 
-def is_study(folder: Path) -> bool:
+def visible_files(folder: Path) -> Iterator[Path]:
+    """The files below a folder. Hidden folders, caches and folders of studies, whose files come and go, are left out."""
+    for root, folders, files in os.walk(folder):
+        if _is_study(Path(root)):
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in CACHES]
+        for name in files:
+            yield Path(root, name)
+
+
+def _is_study(folder: Path) -> bool:
     """Whether a folder is that of a study."""
     return all((folder / name).is_dir() for name in OF_A_STUDY)
 

@@ -81,7 +81,8 @@ def test_a_gain_that_both_share_is_the_schedules():
     assert one["still improving"] == "vit: PsiLogic 0.1 (margin 0.02)"
     within_the_margin = shaped(both, margin=0.2)
     one_evaluation = shaped({10: 0.6}, {10: 0.5})  # which has no gain
-    for flags in (within_the_margin, one_evaluation):
+    printed_without_a_step = shaped({0: 0.6}, {0: 0.5})
+    for flags in (within_the_margin, one_evaluation, printed_without_a_step):
         assert "gap still changes" not in flags
         assert "still improving" not in flags
 

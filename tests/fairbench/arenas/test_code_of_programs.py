@@ -1,6 +1,8 @@
 """The files that a program's trials depend on: a change of one of them makes every trial a new one."""
 
+import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,26 @@ def test_a_binary_is_code_and_an_interpreter_is_not(tmp_path, monkeypatch):
     assert sorted(code("./train --seed {seed}")) == ["main.py", "train"]
     assert sorted(code("./python -m main")) == ["main.py"]
     assert sorted(code("./train main.py")) == ["main.py", "train"]
+
+
+def test_code_is_read_while_trials_begin_and_end_in_the_same_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(train="train", package__model="model")
+    for name in ("trials", "claims", "drivers"):
+        Path("results", name).mkdir(parents=True)
+    ended = threading.Event()
+
+    def train():
+        while not ended.is_set():
+            for trial in range(20):
+                write(**{f"results__checkpoints__{trial}__copied": "train"})
+            shutil.rmtree("results/checkpoints")
+
+    trials = threading.Thread(target=train)
+    trials.start()
+    try:
+        for _ in range(100):
+            assert sorted(code("python train.py")) == ["package/model.py", "train.py"]
+    finally:
+        ended.set()
+        trials.join()

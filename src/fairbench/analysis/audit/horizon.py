@@ -222,14 +222,14 @@ def _at_last_pace(curves: SeedCurves) -> float:
 
 
 def _span(curves: SeedCurves, part: int) -> tuple[int, ...]:
-    """The last evaluation before the last third of training, say, and the last one of all; empty without the first.
+    """The last evaluation before the last third of training, say, and the last one of all; empty without both.
 
     Args:
         curves: the curves of an arm.
         part: 3 for the last third, 6 for the last sixth.
     """
     steps = sorted(next(iter(curves.values()), ()))
-    before = [step for step in steps if part * step <= (part - 1) * steps[-1]]
+    before = [step for step in steps[:-1] if part * step <= (part - 1) * steps[-1]]
     if not before:
         return ()
     return before[-1], steps[-1]

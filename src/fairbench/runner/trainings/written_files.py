@@ -3,16 +3,14 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from fairbench.arenas.program_code import is_study
+from fairbench.arenas.program_code import visible_files
 
 MOST_FILES = 20_000
 """A folder with more files is not looked at: that would take longer than many a program."""
-CACHES = ("__pycache__",)
-"""Folders whose files may be written by several processes at once."""
 
 
 def file_times(folder: Path) -> Mapping[str, int]:
@@ -25,7 +23,7 @@ def file_times(folder: Path) -> Mapping[str, int]:
     """
     printed_to = _own_output()
     times: dict[str, int] = {}
-    for file in _files(folder):
+    for file in visible_files(folder):
         with suppress(OSError):  # it was removed meanwhile
             status = file.lstat()
             if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in printed_to:
@@ -38,17 +36,6 @@ def file_times(folder: Path) -> Mapping[str, int]:
 def written(before: Mapping[str, int], after: Mapping[str, int]) -> frozenset[str]:
     """The files that are new, or were written again."""
     return frozenset(file for file, time in after.items() if before.get(file) != time)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that may be those of a program."""
-    for root, folders, files in os.walk(folder):
-        if is_study(Path(root)):
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in CACHES]
-        for name in files:
-            yield Path(root, name)
 
 
 def _own_output() -> set[tuple[int, int]]:
