@@ -105,7 +105,7 @@ def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Pat
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """The files below a folder. Hidden folders, caches and folders of studies, whose files come and go, are left out."""
+    """The files below a folder. Hidden folders, caches and folders of studies are left out: theirs come and go."""
     for root, folders, files in os.walk(folder):
         if _is_study(Path(root)):
             folders.clear()
