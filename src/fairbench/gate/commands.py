@@ -10,6 +10,7 @@ from fairbench.common.errors import UsageError
 from fairbench.common.formatting import short_hash
 from fairbench.gate.ledger import ABANDONED, Ledger
 from fairbench.gate.opened import STUDIES, Gate, changing, locked, read_gate, session_folders
+from fairbench.gate.removal import without
 from fairbench.gate.repository import (
     check_patterns,
     check_protected,
@@ -19,7 +20,6 @@ from fairbench.gate.repository import (
     protected_files,
     subject_of,
     tree_of,
-    without,
 )
 from fairbench.gate.shown import CONTINUED_BY, Shown, shown
 from fairbench.gate.steps import PastStep, steps_of
@@ -28,7 +28,7 @@ from fairbench.runner.git import Repository
 
 MAY_GO = ("equivalent", "identical values", "better")
 """The verdicts on a stack without a change, with which the change may go."""
-BUILT_ON = "cannot be removed alone: later changes build on it"
+EDITED_AGAIN = "cannot be removed alone: later changes edit the same lines"
 VOLATILE = ("nonce", "earlier")
 """The parts of a first entry that are new for each session."""
 
@@ -185,7 +185,7 @@ def prune(margin: float, quiet: bool) -> Shown:
             raise UsageError(f"--margin {margin:g}: the interrupted prune has {step.begin['margin']:g}; give that one")
         train_step(gate.ledger, gate.trainer(quiet, margin=margin))
         step = steps_of(gate.ledger.entries)[-1]
-        keeps = {**_verdicts(gate, step), **dict.fromkeys(step.begin["built_on"], BUILT_ON)}
+        keeps = {**_verdicts(gate, step), **dict.fromkeys(step.begin["edited_again"], EDITED_AGAIN)}
         gate.ledger.append({"event": "end", "verdict": "pruned", "keeps": keeps})
         return shown(gate)
 
@@ -196,17 +196,17 @@ def _begin_prune(gate: Gate, margin: float) -> None:
     if not session.certified:
         raise UsageError("no stack is certified, so there is nothing to prune; fairbench gate certify first")
     arms = {"stack": session.base}
-    built_on = []
+    edited_again = []
     for keep in session.certified:
         commit = without(gate.repository, session.base, keep)
         if commit is None:
-            built_on.append(keep.commit)
+            edited_again.append(keep.commit)
             continue
         keep_commit(gate.repository, gate.name, commit)
         arms[_arm_without(keep.commit)] = commit
     if len(arms) == 1:
         raise UsageError("no change can be removed alone from the stack: each is changed again by a later one")
-    _begin(gate, "prune", arms, session.base, margin=margin, built_on=built_on)
+    _begin(gate, "prune", arms, session.base, margin=margin, edited_again=edited_again)
 
 
 def _arm_without(commit: str) -> str:

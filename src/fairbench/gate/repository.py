@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import short_hash, some
-from fairbench.gate.session import Entry, Keep
-from fairbench.runner.git import AUTHOR, WORKING_TREE, GitFailed, Repository, git, own_index
+from fairbench.gate.session import Entry
+from fairbench.runner.git import AUTHOR, WORKING_TREE, Repository, git
 
 REFS = "refs/fairbench/gate"
 """The references that keep the commits of sessions from being removed by git."""
@@ -43,6 +43,17 @@ def tree_of(repository: Repository, commit: str) -> str:
     return git(repository.root, "rev-parse", f"{commit}^{{tree}}")
 
 
+def files_of(repository: Repository, commit: str) -> dict[str, str]:
+    """The entry of each file of a commit, such as "100644 blob <hash>", by its path."""
+    listed = git(repository.root, "ls-tree", "-r", "-z", "--full-tree", commit)
+    entries = {}
+    for line in listed.split("\0"):
+        entry, _, path = line.partition("\t")
+        if path:
+            entries[path] = entry
+    return entries
+
+
 def subject_of(repository: Repository, commit: str) -> str:
     """The first line of the message of a commit."""
     return git(repository.root, "log", "-1", "--format=%s", commit)
@@ -60,7 +71,7 @@ def keep_commit(repository: Repository, session: str, commit: str) -> None:
 
 
 def protected_files(repository: Repository, commit: str, patterns: Iterable[str]) -> dict[str, str]:
-    """The hash of each file of a commit that a pattern matches, by its path.
+    """The entry of each file of a commit that a pattern matches, by its path.
 
     Args:
         repository: the repository.
@@ -69,13 +80,11 @@ def protected_files(repository: Repository, commit: str, patterns: Iterable[str]
     """
     prefix = f"{repository.prefix}/" if repository.prefix else ""
     wanted = [f"{prefix}{pattern}" for pattern in patterns]
-    listed = git(repository.root, "ls-tree", "-r", "-z", "--full-tree", commit)
-    hashes = {}
-    for line in listed.split("\0"):
-        details, _, path = line.partition("\t")
-        if path and any(fnmatchcase(path, pattern) for pattern in wanted):
-            hashes[path] = details
-    return hashes
+    protected = {}
+    for path, entry in files_of(repository, commit).items():
+        if any(fnmatchcase(path, pattern) for pattern in wanted):
+            protected[path] = entry
+    return protected
 
 
 def check_patterns(repository: Repository, commit: str, patterns: Iterable[str]) -> None:
@@ -102,19 +111,3 @@ def check_protected(repository: Repository, commit: str, facts: Entry) -> None:
     if changed:
         reason = f"{some(changed)} is protected, and differs from the one of the session's first base"
         raise UsageError(f"{short_hash(commit)}: {reason}; a try may not change what evaluates it")
-
-
-def without(repository: Repository, base: str, keep: Keep) -> str | None:
-    """A commit of base without what a keep has changed; None if later changes build on it."""
-    with own_index() as variables:
-        git(repository.root, "read-tree", base, variables=variables)
-        patch = f"{variables['GIT_INDEX_FILE']}.patch"
-        form = ("-p", "--binary", "--full-index", f"--output={patch}")
-        git(repository.root, "diff-tree", *form, keep.onto, keep.commit)
-        try:
-            git(repository.root, "apply", "--cached", "--reverse", patch, variables=variables)
-        except GitFailed:
-            return None
-        tree = git(repository.root, "write-tree", variables=variables)
-        message = f"without {short_hash(keep.commit)}"
-        return git(repository.root, "commit-tree", tree, "-p", base, "-m", message, variables=variables)

@@ -71,7 +71,7 @@ def test_a_session_from_its_beginning_to_a_certified_stack_that_is_pruned(tmp_pa
 
     code, pruned = gate(capsys, "prune", "--margin", "5")
     assert code == 0
-    assert "later changes build on it" in pruned["keeps"][first]
+    assert "later changes edit the same lines" in pruned["keeps"][first]
     assert pruned["keeps"][tree] == "worse"
 
     assert main(["gate", "log", "--tsv"]) == 0
