@@ -134,14 +134,15 @@ def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
     """The lines of a terminal."""
     session = gate.session
     lines = [f"{step.verdict}: {step.kind} of {short_hash(step.commit)} {step.subject}".rstrip()]
-    if step.value_text:
-        lines.append(f"{gate.ledger.facts['metric']}: {step.value_text}{_compared_with(session, step)}")
+    for text in step.value_texts:
+        lines.append(f"{gate.ledger.facts['metric']}: {text}{_compared_with(session, step)}")
     if step.end.get("reason"):
         lines.append(f"reason: {step.end['reason']}")
     if step.level is not None and step.gain is not None:
         lines.append(_gain_line(step))
+    subjects = {past.commit: past.subject for past in steps_of(gate.ledger.entries)}
     for keep, verdict in values["keeps"].items():
-        lines.append(f"without {short_hash(keep)}: {verdict}")
+        lines.append(f"without {short_hash(keep)} {subjects[keep]}: {verdict}")
     lines += _speed_lines(values["step_seconds"])
     left = percent(values["level_left"])
     pending = plural(len(session.pending), "keep")

@@ -90,15 +90,20 @@ class PastStep:
         return self.number_of("level")
 
     @property
-    def value_text(self) -> str:
-        """The metric of each run; those of a certificate or a prune with their arms."""
+    def value_texts(self) -> list[str]:
+        """The metric of the runs of each arm; those of a certificate or a prune with the arm."""
         texts = []
         for arm, values in self.values.items():
             listed = " ".join(format(value, ".6g") for value in values)
             if len(self.values) > 1:
                 listed = f"{arm}: {listed}"
             texts.append(listed)
-        return "; ".join(texts)
+        return texts
+
+    @property
+    def value_text(self) -> str:
+        """The metric of all runs in one line."""
+        return "; ".join(self.value_texts)
 
     def step_seconds(self, commit: str) -> float | None:
         """The mean duration of a training step of a commit; None if no run of it has finished here."""

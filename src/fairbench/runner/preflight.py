@@ -46,7 +46,8 @@ def run_preflight(
     """
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite)
-    say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
+    if suite.first_steps or not suite.trains_programs:
+        say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
     last_message = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}

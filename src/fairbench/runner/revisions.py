@@ -161,11 +161,14 @@ def _commit(
     commit = fixed.get(revision)
     if commit is None:
         commit = repository.commit(revision, study)
-        say(f"{name}: {shown}, commit {short_hash(commit)}")
+        if commit != revision:
+            say(f"{name}: {shown}, commit {short_hash(commit)}")
         return commit
     if not repository.has(commit):
         reason = f"the study began with commit {short_hash(commit)} of {shown}, which is not in {repository.root}"
         raise UsageError(f"{reason}; fetch it, or give another --output-dir for a new study")
+    if commit == revision:
+        return commit
     line = f"{name}: {shown}, commit {short_hash(commit)}"
     try:
         present = repository.commit(revision, study)

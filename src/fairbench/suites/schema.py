@@ -217,9 +217,14 @@ class Suite:
         """
         if not self.searches:
             return "val"
-        if self.selection == "test" and all(self.facts(arena).kind == "program" for arena in self.arenas):
+        if self.selection == "test" and self.trains_programs:
             return "val"
         return "test"
+
+    @property
+    def trains_programs(self) -> bool:
+        """Whether all arenas have training programs of the user."""
+        return all(self.facts(arena).kind == "program" for arena in self.arenas)
 
     @property
     def selection(self) -> str:

@@ -74,12 +74,6 @@ class ProgramRuns:
         self.options = ProgramOptions(**study.suite.arenas[arena].model)
         self.seeds = study.suite.final.seeds
 
-    @property
-    def may_lack_test(self) -> bool:
-        """Whether the verdict may be about the validation split: all arenas of the suite have programs."""
-        suite = self.study.suite
-        return all(suite.facts(arena).kind == "program" for arena in suite.arenas)
-
     @cached_property
     def shortest(self) -> int:
         """The number of steps of the shortest trial."""
@@ -96,7 +90,7 @@ class ProgramRuns:
         )
         warmup_steps = min(spec.training.warmup_steps, steps // 2)
         training = replace(spec.training, steps=steps, warmup_steps=warmup_steps, log_every=1)
-        if self.may_lack_test:
+        if self.study.suite.trains_programs:  # the verdict may be about the validation split
             training = replace(training, decides="val")
         options = dict(spec.optimizer.options)
         if self._resolved.horizon:
