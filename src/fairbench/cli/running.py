@@ -169,15 +169,15 @@ def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
     folders = own_folders(options)
     configs = configs_of(suite.data_tables)
     if folders:
-        from fairbench.data.preparation.locate import PrepareOptions
-        from fairbench.data.preparation.prepare import prepare  # slow to import
+        from fairbench.data.preparation.own_files import prepare_own  # slow to import
 
         given = ", ".join(f"{option} {path}" for option, path in folders.items())
         for config in configs:
-            if not config.user_path:
+            if config.user_path is None:
                 continue
+            folder = config.folder(data_root)
             try:
-                prepare(config, PrepareOptions(data_root))
+                prepare_own(config, config.user_path, folder)
             except UsageError as error:
                 raise UsageError(f"{given}: {error}") from error
         configs = [config for config in configs if not config.user_path]

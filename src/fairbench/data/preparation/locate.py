@@ -1,4 +1,4 @@
-"""The files that a dataset is read from: the authors' archives or else the hub's files, or a user's own."""
+"""The files that a published dataset is read from: the authors' archives or else the hub's files."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,6 @@ class PrepareOptions:
 def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceFiles:
     """Find the local files of a dataset. Without archives, missing files of the hub are downloaded.
 
-    A user's own file or folder is taken as it is, since no hash of it is known.
-
     Args:
         config: the dataset.
         options: where to look, and whether to download.
@@ -53,20 +51,11 @@ def find_source_files(config: DatasetConfig, options: PrepareOptions) -> SourceF
     Raises:
         UsageError: files are missing, or there are several copies of one.
     """
-    if config.user_path is not None:
-        return _user_files(config, config.user_path)
     archives = local_archives(config, options.data_root)
     _refuse_copies(config, archives)
     if archives:
         return _archive_files(config, options, archives)
     return _hub_files(config, options)
-
-
-def _user_files(config: DatasetConfig, path: Path) -> SourceFiles:
-    """A user's file or folder as the source of a dataset."""
-    if not path.exists():
-        raise UsageError(f"option path of {config.dataset}: there is no {path} (relative to {Path.cwd()})")
-    return SourceFiles(kind="own", files=(SourceFile(path.name, path),), remedy="")
 
 
 def _refuse_copies(config: DatasetConfig, archives: Sequence[SourceFile]) -> None:

@@ -1,4 +1,7 @@
-"""From the files of a dataset to its prepared arrays: find, verify, read and write them, all or nothing."""
+"""From the files of a dataset to its prepared arrays: find, verify, read and write them, all or nothing.
+
+The arrays of a user's own files are made by `own_files`.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,8 +12,9 @@ from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
 from fairbench.data.formats.source_files import SourceFiles, size_of, verify_file
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
+from fairbench.data.preparation.own_files import prepare_own
 from fairbench.data.preparation.progress_bar import progress_bar
-from fairbench.data.preparation.staging import check_replaceable, exclusive
+from fairbench.data.preparation.staging import exclusive, stays
 from fairbench.data.preparation.write_folder import NOT_VERIFIED, are_verified, write_folder
 from fairbench.data.prepared import read_intact_folder
 
@@ -23,22 +27,21 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
     Raises:
         UsageError: files are missing, wrong or damaged, or the folder cannot be written.
     """
-    target = config.folder(options.data_root).resolve()  # a link to another disk stays
+    folder = config.folder(options.data_root)
+    if config.user_path is not None:
+        prepare_own(config, config.user_path, folder, options.again)
+        return
+    target = folder.resolve()  # a link to another disk stays
     if _is_current(config, options, target):
         return
     with exclusive(target) as waited:
         if waited and _is_current(config, options, target):
             return  # the other process has prepared the dataset
-        check_replaceable(target)
         source = find_source_files(config, options)
-        if config.user_path is None:
-            files = _verified_files(config, source, options.unverified)
-            if not are_verified(files):
-                say(f"{config.label}: not verified: {NOT_VERIFIED}")
-            raw = _read(config, source)
-        else:
-            raw = _read(config, source)  # what is wrong with the folder is said before anything else
-            files = _verified_files(config, source, accept_all=True)
+        files = _verified_files(config, source, options.unverified)
+        if not are_verified(files):
+            say(f"{config.label}: not verified: {NOT_VERIFIED}")
+        raw = _read(config, source)
         write_folder(config, source, files, raw, target)
 
 
@@ -47,23 +50,16 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
     if options.again or not target.exists():
         return False
     reason = ""
-    is_verified = True
+    remedy = ""
     try:
         prepared = read_intact_folder(target, config.options)
     except UsageError as error:
         reason = str(error)
     else:
-        is_verified = prepared.manifest["verified"]
-        if not is_verified:
+        if not prepared.manifest["verified"]:
             reason = outdated(config, options, prepared.manifest["files"])
-    if reason:
-        say(f"{config.label}: prepared again, since {reason}")
-        return False
-    remedy = ""
-    if not is_verified and config.user_path is None:
-        remedy = f", but not verified; {config.by_hand(options.data_root)}"
-    say(f"{config.label}: is already prepared in {target}{remedy}")
-    return True
+            remedy = f", but not verified; {config.by_hand(options.data_root)}"
+    return stays(config.label, target, reason, remedy)
 
 
 def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
@@ -81,6 +77,4 @@ def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:
     try:
         return read(source, config.options)
     except UsageError as error:
-        if not source.remedy:
-            raise
         raise UsageError(f"{error}; {source.remedy}") from error
