@@ -83,13 +83,13 @@ class PsiLogic(Observable):
         bf16_update: how bfloat16 parameters are rounded: "nearest" as in torch, where a decay below half an ulp has no
             effect; "stochastic" with an exact mean; "kahan" keeps the error (another 2 bytes per element).
         maximize: maximize the objective.
-        foreach: True uses torch's foreach operations on all tensors at once, False on one tensor after the other (less
-            memory); None leaves the choice to `fused`, which has priority.
+        foreach: True uses torch's foreach operations on all tensors at once, False on few at a time, whose copies take
+            no more memory than those of the largest tensor; None leaves the choice to `fused`, which has priority.
         fused: None runs psilogic's compiled kernels on a CPU (torch's fused kernel where they were not compiled),
             Triton's on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach elsewhere and for
             layouts that these do not support; `executed` counts the tensors of the last step by backend. False is
-            foreach. True announces to `torch.amp.GradScaler` that the step unscales by itself, and is an error in the
-            first step if devices, dtypes and options of a group admit nothing fused.
+            foreach. True is an error in the first step if devices, dtypes and options of a group admit nothing fused.
+            On a GPU, and for float16, it announces to `torch.amp.GradScaler` that the step unscales by itself.
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
             all groups.
@@ -166,8 +166,8 @@ class PsiLogic(Observable):
 
     def _start_fresh(self) -> None:
         """Set the attributes that are not state; neither copies nor pickles contain them."""
-        self._announce_scaling()
         self.executed: Counter[str] = Counter()
+        self._unscales: bool | None = None  # None unless a user has set it
         self._lock = StepLock()
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self.observers = []
@@ -187,9 +187,10 @@ class PsiLogic(Observable):
         """
         is_constructed = "_sharding" in self.__dict__
         if isinstance(param_group, dict):
-            is_first = not is_constructed and not self.param_groups
-            has_only_defaults = len(param_group) == 1  # which the constructor has checked
-            if not (is_first and has_only_defaults):
+            has_only_defaults = len(param_group) == 1
+            if has_only_defaults:  # which the constructor has checked
+                check_changes([*self.param_groups[:1], self.defaults])
+            else:
                 complete = {**self.defaults, **param_group}
                 param_group.update(check_group(complete, self.param_groups))
         super().add_param_group(param_group)
@@ -201,12 +202,22 @@ class PsiLogic(Observable):
             self.param_groups.pop()
             raise
         if is_constructed:
-            self._announce_scaling()
             self._sharding.give(group["params"])
 
-    def _announce_scaling(self) -> None:
-        """Set the attribute by which `torch.amp.GradScaler` knows that the step unscales by itself."""
-        self._step_supports_amp_scaling = any(group.get("fused") for group in self.param_groups)
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether `torch.amp.GradScaler` leaves unscaling to the step; it asks before each."""
+        if self._unscales is not None:
+            return self._unscales
+        for group in self.param_groups:
+            if group.get("fused") and any(map(_is_unscaled_by_the_step, group["params"])):
+                return True
+        return False
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        """Users set it whose library refuses to clip gradients that the step unscales."""
+        self._unscales = value
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state of a PsiLogic, of torch's Adam or AdamW, or of the published package psilogic 0.3 to 0.6.
@@ -313,6 +324,14 @@ class PsiLogic(Observable):
             self._plan.keep(works)
         if was_taken:
             tell(works, params_of_each, self.observers, self.executed)
+
+
+def _is_unscaled_by_the_step(p: Tensor) -> bool:
+    """Whether a fused step unscales the gradient of p: GradScaler would wait for a GPU, and refuses float16.
+
+    In host memory it takes less time than the step, which can then no longer update while it sums.
+    """
+    return not p.is_cpu or p.dtype == torch.float16
 
 
 DEFAULTS = defaults_of(PsiLogic)

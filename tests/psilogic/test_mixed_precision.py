@@ -24,12 +24,41 @@ def loss_of(model: torch.nn.Module, t: int) -> torch.Tensor:
     return model(torch.randn(16, 6, generator=generator)).square().mean()
 
 
-def test_fused_announces_to_unscale_by_itself() -> None:
-    params = [torch.nn.Parameter(torch.zeros(2))]
+@pytest.mark.parametrize("kind", [{"device": "meta"}, {"dtype": torch.float16}], ids=str)
+def test_fused_announces_to_unscale_by_itself(kind) -> None:
+    """Where GradScaler would wait for a GPU, and of gradients that it refuses to unscale."""
+    params = [nn.Parameter(torch.zeros(2, **kind))]
     for fused in (None, False, True):
         assert_announces(PsiLogic(params, fused=fused), fused is True)
     assert_announces(PsiLogic([{"params": params, "fused": True}]), True)
     assert torch.optim.AdamW(params, fused=True)._step_supports_amp_scaling
+
+
+def test_in_host_memory_gradscaler_unscales() -> None:
+    """Then the step can update while it sums. What a user sets remains."""
+    optimizer = PsiLogic([nn.Parameter(torch.zeros(2))], fused=True)
+    assert_announces(optimizer, False)
+    optimizer._step_supports_amp_scaling = True
+    assert optimizer._step_supports_amp_scaling
+    optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2, dtype=torch.float16))]})
+    optimizer._step_supports_amp_scaling = False
+    assert not optimizer._step_supports_amp_scaling
+
+
+def test_float16_trains_with_gradscaler() -> None:
+    """It refuses to unscale float16 by itself."""
+    trained = []
+    for kind in (torch.optim.AdamW, PsiLogic):
+        p = nn.Parameter(torch.ones(4, dtype=torch.float16))
+        optimizer = kind([p], lr=0.1, weight_decay=0.1, eps=1e-3, fused=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**6)
+        for _ in range(5):
+            optimizer.zero_grad()
+            scaler.scale(p.float().square().sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        trained.append(p.detach())
+    torch.testing.assert_close(*trained, rtol=2e-3, atol=0)
 
 
 def assert_announces(optimizer: PsiLogic, expected: bool) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from psilogic.backends.by_torch import ByTorch
-from psilogic.backends.factors import readable
-from psilogic.step import BucketStep, Scalar, Step, Tensors
+from psilogic.backends.factors import Factors, factors_of
+from psilogic.step import BucketStep, Tensors
 from psilogic.tensors.buckets import broadcast_units
 from psilogic.tensors.norms import TensorList, as_real
 
@@ -33,9 +33,10 @@ class ByMethods(ByTorch):
 
     def finish(self, work: BucketStep, found_inf: Tensor | None) -> None:
         """Update one tensor after the other."""
+        factors = factors_of(work.step)
         tensors = work.tensors._replace(grads=as_real(processed_grads(work)))
         for i, (p, g, exp_avg, exp_avg_sq) in enumerate(zip(*tensors, strict=True)):
-            adam_(p, g.to(p.dtype), exp_avg, exp_avg_sq, work.step.take(i))
+            adam_(p, g.to(p.dtype), exp_avg, exp_avg_sq, factors.take(i))
 
 
 def has_own_methods(kind: Any) -> bool:
@@ -68,27 +69,18 @@ def processed_grads(work: BucketStep) -> TensorList:
     return grads
 
 
-def adam_(p: Tensor, g: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, step: Step) -> None:
+def adam_(p: Tensor, g: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, factors: Factors) -> None:
     """One step of a tensor with a processed gradient: decay, quantum decay, Adam."""
-    p.mul_(number(1 - step.decay))
-    if step.quantum_rate is not None:
-        p.mul_(1 - number(step.quantum_rate) * g.abs().tanh())
-    exp_avg.lerp_(g, number(1 - step.beta1))
-    exp_avg_sq.mul_(number(step.beta2)).addcmul_(g, g, value=number(1 - step.beta2))
-    root2 = (1 - step.beta2**step.t).sqrt()
-    step_size = step.lr / (1 - step.beta1**step.t)
-    denominator = (exp_avg_sq.sqrt() / number(root2)).add_(number(step.eps))
-    if readable(step_size):
-        p.addcdiv_(exp_avg, denominator, value=-step_size.item())
-    else:  # it takes no factor from the device
-        p.addcdiv_(exp_avg, denominator / -step_size)
-
-
-def number(x: Scalar) -> Any:
-    """A number that the host can read as Python's, since methods have no other for some of their arguments."""
-    if isinstance(x, Tensor) and readable(x):
-        return x.item()
-    return x
+    p.mul_(factors.keep)
+    if factors.minus_quantum_rate is not None:
+        p.mul_(1 + factors.minus_quantum_rate * g.abs().tanh())
+    exp_avg.lerp_(g, factors.weight1)
+    exp_avg_sq.mul_(factors.beta2).addcmul_(g, g, value=factors.weight2)
+    denominator = (exp_avg_sq.sqrt() / factors.root2).add_(factors.eps)
+    if isinstance(factors.minus_step_size, Tensor):  # addcdiv takes no factor from the device
+        p.addcdiv_(exp_avg, denominator / factors.minus_step_size)
+    else:
+        p.addcdiv_(exp_avg, denominator, value=factors.minus_step_size)
 
 
 backend = ByMethods()

@@ -1,17 +1,68 @@
-"""One factor for each of many tensors, in the form that foreach operations take on a device."""
+"""The numbers of an update of many tensors, in the form that foreach operations take on a device."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic.step import Scalar
+from psilogic.step import Scalar, Step
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.memory import is_dense
 from psilogic.tensors.norms import TensorList, accumulation_dtype, copied, traced
 
+EachFactor = list[float] | Tensor
+"""A factor for each of N tensors: numbers that the host has read; or a vector, shape (N,), where it cannot."""
 BLOCK = 1024
 """Elements that are filled with one factor at once; a tensor of another size uses a part of its last block."""
+
+
+class Factors(NamedTuple):
+    """The numbers of an update of N tensors, from which each of its batches takes those of its tensors."""
+
+    keep: Any  # 1 - delta
+    minus_quantum_rate: Any  # -lr q_t w (1 - s); None when quantum decay is off
+    root2: Any  # sqrt(1 - beta2^t)
+    minus_step_size: Any  # -lr / (1 - beta1^t)
+    weight1: Any  # 1 - beta1; like the next ones a number for all tensors, or a list
+    beta2: Any
+    weight2: Any  # 1 - beta2
+    eps: Any
+
+    def take(self, chosen: slice | int) -> "Factors":
+        """Those of the chosen tensors; of one tensor each is a number, or a 0-dim tensor where none can be read."""
+        columns: list[Any] = []
+        for column in self:
+            if isinstance(column, list | Tensor):
+                columns.append(column[chosen])
+            else:
+                columns.append(column)
+        return Factors(*columns)
+
+
+def factors_of(step: Step) -> Factors:
+    """The numbers of a step."""
+    minus_quantum_rate = None
+    if step.quantum_rate is not None:
+        minus_quantum_rate = readable_numbers(-step.quantum_rate)
+    return Factors(
+        keep=readable_numbers(1 - step.decay),
+        minus_quantum_rate=minus_quantum_rate,
+        root2=readable_numbers((1 - step.beta2**step.t).sqrt()),
+        minus_step_size=readable_numbers(-step.lr / (1 - step.beta1**step.t)),
+        weight1=numbers(1 - step.beta1),
+        beta2=numbers(step.beta2),
+        weight2=numbers(1 - step.beta2),
+        eps=numbers(step.eps),
+    )
+
+
+def readable_numbers(vector: Tensor) -> EachFactor:
+    """The numbers of a vector, shape (N,), where the host can read them; otherwise the vector."""
+    if readable(vector):
+        each: list[float] = vector.tolist()
+        return each
+    return vector
 
 
 def numbers(x: Scalar) -> float | list[float]:
@@ -24,16 +75,16 @@ def readable(vector: Tensor) -> bool:
     return vector.device.type == "cpu" and not traced()
 
 
-def per_tensor(vector: Tensor) -> list[float] | TensorList | None:
-    """A factor for each of N tensors, shape (N,), as foreach takes it: numbers if the host can read them.
+def per_tensor(factors: EachFactor) -> list[float] | TensorList | None:
+    """A factor for each of N tensors as foreach takes it: numbers if the host has read them.
 
     With a list of 0-dim tensors a GPU needs a launch for each, and rounds them to half precision if the tensors have
     that. On a GPU the factors must therefore be `expanded`: None there. A traced step gets 0-dim tensors.
     """
-    if readable(vector):
-        return vector.tolist()
+    if isinstance(factors, list):
+        return factors
     if traced():
-        return list(vector.unbind())
+        return list(factors.unbind())
     return None
 
 
@@ -98,27 +149,30 @@ def laid_out(x: Tensor, elements: Tensor) -> Tensor:
 
 def scaled(tensors: TensorList, vector: Tensor, tables: DeviceTables) -> TensorList:
     """Each of N tensors times its value of a vector, shape (N,); half precision may be returned in float32."""
-    factors = per_tensor(vector)
-    if factors is not None:
-        return list(torch._foreach_mul(tensors, factors))
+    by_tensor = per_tensor(readable_numbers(vector))
+    if by_tensor is not None:
+        return list(torch._foreach_mul(tensors, by_tensor))
     products = expanded(vector, tensors, tables)
     torch._foreach_mul_(products, copied(tensors, products[0].dtype))
     return products
 
 
-def scale_(tensors: TensorList, vector: Tensor, tables: DeviceTables) -> None:
-    """Multiply each of N tensors by its value of a vector, shape (N,), in place; half precision in float32."""
-    products = applied(torch._foreach_mul_, tensors, vector, tables)
+def scale_(tensors: TensorList, factors: EachFactor, tables: DeviceTables) -> None:
+    """Multiply each of N tensors by its factor, in place; half precision in float32."""
+    products = applied(torch._foreach_mul_, tensors, factors, tables)
     if products[0].dtype != tensors[0].dtype:
         torch._foreach_copy_(tensors, products)
 
 
-def applied(operation: Callable[..., None], tensors: TensorList, vector: Tensor, tables: DeviceTables) -> TensorList:
-    """Each tensor changed by its value of a vector: in place, but half precision on a device as float32 copies."""
-    factors = per_tensor(vector)
-    if factors is not None:
-        operation(tensors, factors)
+def applied(
+    operation: Callable[..., None], tensors: TensorList, factors: EachFactor, tables: DeviceTables
+) -> TensorList:
+    """Each tensor changed by its factor: in place, but half precision on a device as float32 copies."""
+    by_tensor = per_tensor(factors)
+    if by_tensor is not None:
+        operation(tensors, by_tensor)
         return tensors
+    assert isinstance(factors, Tensor)  # since the host has not read its numbers
     changed = copied(tensors, accumulation_dtype(tensors[0].dtype))
-    operation(changed, expanded(vector, tensors, tables))
+    operation(changed, expanded(factors, tensors, tables))
     return changed

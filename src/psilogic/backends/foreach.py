@@ -5,10 +5,10 @@ from torch import Tensor
 
 from psilogic.backends.batches import Batch, batches
 from psilogic.backends.by_torch import ByTorch
-from psilogic.backends.factors import applied, expanded_rows, numbers, readable, scale_, scaled
+from psilogic.backends.factors import EachFactor, Factors, applied, expanded_rows, factors_of, readable, scale_, scaled
 from psilogic.backends.rounding import narrow_, widen
-from psilogic.step import BucketStep, Step, Tensors
-from psilogic.tensors.buckets import broadcast_units
+from psilogic.step import BucketStep, Tensors
+from psilogic.tensors.buckets import Bucket, broadcast_units
 from psilogic.tensors.device_tables import DeviceTables
 from psilogic.tensors.norms import TensorList, as_real, copied, fresh, traced
 from psilogic.tensors.sharding import Piece
@@ -17,6 +17,8 @@ from psilogic.tensors.state import local_states
 SMALLEST_BATCH = 1 << 20
 LARGEST_BATCH = (1 << 24) - (1 << 12)
 """Elements of a batch: a step copies up to 4 times the bytes of each, or 10 times in half precision."""
+SMALL = 1 << 16
+"""Elements that may be copied at once even if every tensor has fewer."""
 
 
 class Foreach(ByTorch):
@@ -34,24 +36,31 @@ class Foreach(ByTorch):
         columns = [bucket.grads, work.tensors.params, work.tensors.exp_avgs, work.tensors.exp_avg_sqs]
         if bucket.rounding == "kahan":
             columns.append(local_states(bucket, work.states, "compensation"))
-        share = 10 if bucket.dtype.itemsize == 2 else 4
-        elements = sum(map(Tensor.numel, bucket.values))
-        most = max(SMALLEST_BATCH, min(LARGEST_BATCH, elements // share))
-        for batch in batches(bucket, columns, most, alone=bucket.group["foreach"] is False):
-            update_batch_(work, batch)
+        factors = factors_of(work.step)
+        for batch in batches(bucket, columns, most_elements(bucket)):
+            update_batch_(work, batch, factors.take(batch.tensors))
 
 
-def update_batch_(work: BucketStep, batch: Batch) -> None:
+def most_elements(bucket: Bucket) -> int:
+    """The most elements of a batch; with `foreach=False` as few as if one tensor was updated after the other."""
+    numels = list(map(Tensor.numel, bucket.values))
+    share = 10 if bucket.dtype.itemsize == 2 else 4
+    most = max(SMALLEST_BATCH, min(LARGEST_BATCH, sum(numels) // share))
+    if bucket.group["foreach"] is False:
+        return min(most, max(SMALL, *numels))
+    return most
+
+
+def update_batch_(work: BucketStep, batch: Batch, factors: Factors) -> None:
     """Update the tensors of one batch, with the rounding that their bucket asks for."""
     _, params, exp_avgs, exp_avg_sqs, *kahan = batch.columns
     grads = as_real(processed_grads(work, batch))
-    step = work.step.take(batch.tensors)
     if work.owned.rounding == "nearest":
-        adam_(Tensors(params, grads, exp_avgs, exp_avg_sqs), step, batch.tables)
+        adam_(Tensors(params, grads, exp_avgs, exp_avg_sqs), factors, batch.tables)
         return
     compensations = kahan[0] if kahan else None
     exact = widen(params, compensations)
-    adam_(Tensors(exact, grads, exp_avgs, exp_avg_sqs), step, batch.tables)
+    adam_(Tensors(exact, grads, exp_avgs, exp_avg_sqs), factors, batch.tables)
     narrow_(params, exact, compensations)
 
 
@@ -109,44 +118,43 @@ def split_pieces(work: BucketStep) -> list[Piece | None]:
     return [] if work.owned.ranks is None else work.owned.pieces
 
 
-def adam_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
+def adam_(tensors: Tensors, factors: Factors, tables: DeviceTables) -> None:
     """One step for N tensors of one device and dtype with processed gradients, in place: decay, quantum decay, Adam."""
-    scale_(tensors.params, 1 - step.decay, tables)
-    if step.quantum_rate is not None:
-        quantum_decay_(tensors.params, tensors.grads, step.quantum_rate, tables)
-    moments_(tensors, step)
-    descend_(tensors, step, tables)
+    scale_(tensors.params, factors.keep, tables)
+    if factors.minus_quantum_rate is not None:
+        quantum_decay_(tensors.params, tensors.grads, factors.minus_quantum_rate, tables)
+    moments_(tensors, factors)
+    descend_(tensors, factors, tables)
 
 
-def quantum_decay_(params: TensorList, grads: TensorList, rate: Tensor, tables: DeviceTables) -> None:
+def quantum_decay_(params: TensorList, grads: TensorList, minus_rate: EachFactor, tables: DeviceTables) -> None:
     """theta <- theta (1 - rate tanh|g|), in the dtype of theta: equation 4 of the paper."""
     factors = copied(list(torch._foreach_abs(grads)), params[0].dtype)
     torch._foreach_tanh_(factors)
     factors = fresh(factors)
-    scale_(factors, -rate, tables)
+    scale_(factors, minus_rate, tables)
     torch._foreach_add_(factors, 1.0)
     torch._foreach_mul_(params, factors)
 
 
-def moments_(tensors: Tensors, step: Step) -> None:
+def moments_(tensors: Tensors, factors: Factors) -> None:
     """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2."""
-    torch._foreach_lerp_(tensors.exp_avgs, tensors.grads, numbers(1 - step.beta1))
-    torch._foreach_mul_(tensors.exp_avg_sqs, numbers(step.beta2))
-    torch._foreach_addcmul_(tensors.exp_avg_sqs, tensors.grads, tensors.grads, numbers(1 - step.beta2))
+    torch._foreach_lerp_(tensors.exp_avgs, tensors.grads, factors.weight1)
+    torch._foreach_mul_(tensors.exp_avg_sqs, factors.beta2)
+    torch._foreach_addcmul_(tensors.exp_avg_sqs, tensors.grads, tensors.grads, factors.weight2)
 
 
-def descend_(tensors: Tensors, step: Step, tables: DeviceTables) -> None:
+def descend_(tensors: Tensors, factors: Factors, tables: DeviceTables) -> None:
     """theta <- theta - lr m_hat / (sqrt(v_hat) + eps)."""
-    root2 = (1 - step.beta2**step.t).sqrt()
-    step_size = -step.lr / (1 - step.beta1**step.t)
+    minus_step_size = factors.minus_step_size
     denominators = fresh(torch._foreach_sqrt(tensors.exp_avg_sqs))
-    denominators = applied(torch._foreach_div_, denominators, root2, tables)
-    torch._foreach_add_(denominators, numbers(step.eps))
-    if readable(step_size):
-        addcdiv_(tensors.params, tensors.exp_avgs, denominators, step_size.tolist())
+    denominators = applied(torch._foreach_div_, denominators, factors.root2, tables)
+    torch._foreach_add_(denominators, factors.eps)
+    if isinstance(minus_step_size, list):
+        addcdiv_(tensors.params, tensors.exp_avgs, denominators, minus_step_size)
     else:  # addcdiv takes no scalars from the device
         numerators = fresh(tensors.exp_avgs)
-        denominators = applied(torch._foreach_div_, denominators, step_size, tables)
+        denominators = applied(torch._foreach_div_, denominators, minus_step_size, tables)
         addcdiv_(tensors.params, numerators, denominators, 1.0)
 
 

@@ -136,6 +136,18 @@ def test_copies_of_a_large_model_are_bounded():
     assert allocated.most <= 256 << 20
 
 
+def test_copies_of_one_tensor_after_the_other_are_those_of_the_largest():
+    """As AdamW(foreach=False), whose step copies one tensor at a time; here up to four times on a device."""
+    params = tensors_on_a_device([(300, 400)] * 12)
+    optimizer = PsiLogic(params, foreach=False)
+    for p in params:
+        p.grad = torch.empty_like(p)
+    optimizer.step()
+    with Allocated() as allocated:
+        optimizer.step()
+    assert allocated.most <= 4 * params[0].nbytes
+
+
 MATRIX = torch.randn(40, 60)
 DENSE = MATRIX.t()
 WITH_GAPS = torch.stack([MATRIX, MATRIX], 2)[..., 0]
@@ -266,6 +278,15 @@ def gpt2(width, layers):
 
 GPT2 = gpt2(width=768, layers=12)
 GPT2_XL = gpt2(width=1600, layers=48)
+
+
+def test_small_tensors_share_launches_without_foreach():
+    """They need little memory together, and a launch for each would take most of the time."""
+    counts = []
+    for number in (2, 50):
+        params = tensors_on_a_device([(8, 8)] * number)
+        counts.append(count(PsiLogic(params, foreach=False), params))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize(
