@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fairbench.training.printed_lines import COLOR, WORD
+from fairbench.training.printed_names import OF_ANOTHER_STEP
+from fairbench.training.printed_numbers import NUMBER, Unclear, read_numbers, whole_text
 from fairbench.training.result_names import STEP_NAMES, words_of
-from fairbench.training.text_results import COLOR, NUMBER, OF_ANOTHER_STEP, WORD
 
 BETWEEN = r"[ \t:=|\u2502>\-~\[\"']{1,20}?"
 """What may stand between a name and its number."""
@@ -81,6 +83,9 @@ def _printed_in(lines: Sequence[str]) -> Iterator[_Printed]:
     for number, line in enumerate(lines):
         for match in LABELED.finditer(line):
             name, between, value = match.groups()
+            (number_alone,) = read_numbers([whole_text(line, match.start(3))])
+            if isinstance(number_alone, Unclear):
+                continue
             yield _Printed(number, line[: match.start()], name, between, value, line[match.end() :])
 
 

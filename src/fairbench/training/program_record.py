@@ -8,9 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from fairbench.arenas.program import RESULT, ProgramOptions
-from fairbench.common.errors import nearest
-from fairbench.common.formatting import some
+from fairbench.arenas.program import ProgramOptions
 from fairbench.study.record import (
     PROGRAM,
     Details,
@@ -26,16 +24,12 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment
 from fairbench.training.machine_load import Load
-from fairbench.training.printed_metric import pattern_for
+from fairbench.training.missing_metric import not_found
 from fairbench.training.program_results import Reported
-from fairbench.training.result_files import OUTPUT
-from fairbench.training.result_names import SPLITS, WrongResults
+from fairbench.training.result_names import WrongResults
 
 FINGERPRINTS = "fingerprints-*.json"
 """The files in a trial's folder with the fingerprints of each rank."""
-
-VALIDATION = ("val", *[word for word, split in SPLITS.items() if split == "val"])
-"""The beginnings of names that say a metric is one of validation."""
 
 
 class Fingerprints(msgspec.Struct, frozen=True):
@@ -165,7 +159,8 @@ def _beyond(reported: Reported, steps: int) -> str:
     """The message on a program that reported a step beyond the last one."""
     remedy = (
         "{steps} in the command, or trial.steps in the program, tells it; "
-        'if it counts something else, such as epochs, keys = { step = "epoch" } says so'
+        'if it counts something else, such as epochs, keys = { step = "epoch" } says so; '
+        "without {steps} and --steps it may train as long as it does"
     )
     return f"it reported step {reported.last}, and its trial has {steps}; {remedy}"
 
@@ -223,89 +218,20 @@ def _metrics_at(
     value at the deciding step, as one that is evaluated only once, has its last value.
 
     Raises:
-        WrongResults: a metric of the split was not reported.
+        WrongResults: a metric of the split was not reported, or is unclear.
     """
     metrics = {}
     for metric, step in steps.items():
         key = f"{split}/{metric}"
         column = reported.values.get(key)
+        if key in reported.unclear:
+            remedy = "print it alone, or say which number counts: --metric-pattern 'REGEX' with one group"
+            raise WrongResults(f"{reported.unclear[key]}; {remedy}")
         if not column:
-            raise WrongResults(_not_found(key, reported, options))
+            raise WrongResults(not_found(key, reported, options))
         last_value = column[max(column)]
         if step is None:
             metrics[metric] = reported.result.get(key, last_value)
         else:
             metrics[metric] = column.get(step, last_value)
     return metrics
-
-
-def _not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
-    """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
-    reads_output = OUTPUT in reported.sources or not reported.sources
-    found = _found_instead(reported, options)
-    name = _short(options.names[key])
-    remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
-    if reads_output:
-        remedies.append("--results 'GLOB' names a file in its folder")
-        if key.startswith("val/"):
-            remedies.append(_pattern_remedy(key, reported))
-    if key.startswith("test/"):
-        remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
-    of_validation = sorted(other for other in reported.names if other.startswith(VALIDATION))
-    near = ""
-    if key.startswith("val/"):
-        metric = key.removeprefix("val/")
-        same = [other for other in of_validation if _is_abbreviated(_bare(metric), _bare(other))]
-        if len(same) == 1:
-            remedies.insert(0, f"--metric {same[0]}:{options.metrics[metric]} takes what it has")
-        else:
-            near = nearest(name.rpartition("/")[2], of_validation)
-    return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
-
-
-def _bare(name: str) -> str:
-    """The name of a metric without a word for validation before it."""
-    for word in sorted(VALIDATION, key=len, reverse=True):
-        if name.startswith(word):
-            return name.removeprefix(word).lstrip("_/ .-")
-    return name
-
-
-def _is_abbreviated(one: str, other: str) -> bool:
-    """Whether one of two names is the beginning of the other, such as "acc" of "accuracy"."""
-    return min(len(one), len(other)) > 1 and (one.startswith(other) or other.startswith(one))
-
-
-def _short(name: str) -> str:
-    """A name with its split once: "val_loss" for "val/val_loss", which --metric val_loss gives."""
-    split, _, metric = name.partition("/")
-    if split == "val" and metric.startswith(VALIDATION):
-        return metric
-    return name
-
-
-def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:
-    """What a program that lacks a metric has reported and written, in words."""
-    known = reported.names - {RESULT}
-    names = some(sorted(known, key=lambda name: (not name.startswith(VALIDATION), name)))
-    others = some([file for file in reported.written if file not in reported.sources])
-    found = []
-    if OUTPUT in reported.sources or not reported.sources:
-        if not options.patterns:  # with patterns only the output is read
-            found.append(f"no file {options.results} was written")
-        if OUTPUT in reported.sources:
-            found.append(f"the program printed {names or 'no name with a number'}")
-    else:
-        found.append(f"{some(reported.sources)} has {names or 'no reports'}")
-    if others:
-        found.append(f"its folder has {others}")
-    return found
-
-
-def _pattern_remedy(key: str, reported: Reported) -> str:
-    """How to read a metric from the output: by a whole pattern, where the program printed it under another name."""
-    output = reported.output.read_text(errors="replace") if reported.output else ""
-    found = pattern_for(key, output)
-    if found is None:
-        return "--metric-pattern 'REGEX' reads its output"
-    return f"--metric-pattern '{found.pattern}' reads the {found.number} in its output"

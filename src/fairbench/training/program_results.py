@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import RESULT, ProgramOptions
+from fairbench.training.printed_numbers import Unclear
 from fairbench.training.result_files import OUTPUT, Folders, States, files_in, result_files, rows_of_attempts
 from fairbench.training.result_names import WrongResults, chosen_names, step_names
 from fairbench.training.text_results import Row, rows_found
@@ -29,6 +30,7 @@ class Reported:
         sources: the names of the files with results.
         written: the names of all files in the program's folder.
         output: the file with what the program has printed; None if it is not among the sources.
+        unclear: for keys with a printed number that may be several ones, the message on it.
     """
 
     values: Columns = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Reported:
     sources: Sequence[str] = ()
     written: Sequence[str] = ()
     output: Path | None = None
+    unclear: dict[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> float:
@@ -147,12 +150,43 @@ def _add_rows(
     """
     usual = [row for row in rows if row[1].get(RESULT) is not True]
     names = step_names(options, rows_found(usual))
-    if names:
+    whole = [name for name in names if not _has_fractions(name, usual)]
+    if whole:
         reported.counted = False
-    columns.update(_consistent_columns(usual, chosen, names or [""], columns, corrects=corrects))
+    elif names:
+        usual = _with_whole_steps(names[0], usual)
+        whole = names[:1]
+    columns.update(_consistent_columns(usual, chosen, whole or [""], columns, corrects=corrects))
     for where, row in rows:
+        for key, name in chosen.items():
+            if isinstance(row.get(name), Unclear):
+                reported.unclear.setdefault(key, f"{where}: {name} must be one number, got {row[name]}")
         if row.get(RESULT) is True:
             _add_result(reported, where, row, chosen, columns, options.names["step"])
+
+
+def _has_fractions(step_name: str, rows: Iterable[Row]) -> bool:
+    """Whether steps are epochs of which some are fractions, as a Trainer of transformers reports them."""
+    if "epoch" not in step_name.lower():
+        return False
+    for _, row in rows:
+        with suppress(ValueError, TypeError, OverflowError):
+            if float(row.get(step_name, 0)) % 1:
+                return True
+    return False
+
+
+def _with_whole_steps(step_name: str, rows: Sequence[Row]) -> list[Row]:
+    """Rows whose steps are fractions with the numbers of these steps in their order: 1 for the first."""
+    numbers: dict[float, int] = {}
+    numbered: list[Row] = []
+    for where, row in rows:
+        values = dict(row)
+        if row.get(step_name) not in (None, ""):
+            step = _number(where, step_name, row[step_name])
+            values[step_name] = numbers.setdefault(step, len(numbers) + 1)
+        numbered.append((where, values))
+    return numbered
 
 
 def _consistent_columns(
@@ -233,8 +267,9 @@ def _known(row: Mapping[str, Any], chosen: Mapping[str, str]) -> dict[str, Any]:
     """The values of a row by their keys. Empty ones are left out."""
     known = {}
     for key, name in chosen.items():
-        if row.get(name) not in (None, ""):
-            known[key] = row[name]
+        value = row.get(name)
+        if value not in (None, "") and not isinstance(value, Unclear):
+            known[key] = value
     return known
 
 

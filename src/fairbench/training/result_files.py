@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,8 @@ from typing import Any
 
 from fairbench.arenas.program import ProgramOptions, own_folder
 from fairbench.training.event_files import tensorboard_rows, wandb_rows
-from fairbench.training.text_results import Row, delimited, json_document, json_lines, printed
+from fairbench.training.printed_lines import printed
+from fairbench.training.text_results import Row, delimited, json_document, json_lines
 
 OUTPUT = "output.txt"
 """The file with the output of the program, among fairbench's own files of a trial."""
@@ -39,6 +41,21 @@ class Folders:
     def own(self) -> Path:
         """The folder of fairbench's own files."""
         return own_folder(self.out)
+
+
+def pattern_of(files: Iterable[str]) -> str:
+    """A pattern for the first of some files that may have results; empty without one. Folders with digits may change.
+
+    Args:
+        files: paths below the folder in which a program runs.
+    """
+    for file in sorted(files):
+        path = Path(file)
+        if path.suffix in (*TABLES, *LINES, ".wandb") or "tfevents" in path.name:
+            folders = ["*" if re.search(r"\d", folder) else folder for folder in path.parent.parts]
+            name = "*tfevents*" if "tfevents" in path.name else path.name
+            return "/".join([".", *folders, name])
+    return ""
 
 
 def is_elsewhere(options: ProgramOptions) -> bool:
@@ -140,7 +157,7 @@ def _text_rows(name: str, file: Path, text: str, first_line: int, names: str, op
         return delimited(name, text, first_line, names)
     if file.suffix in LINES:
         return json_lines(name, text, first_line)
-    return printed(name, text, first_line, options.patterns)
+    return printed(name, text, first_line, options)
 
 
 def _begins(content: bytes, before: Sequence[Sequence[Any] | None]) -> list[int | None]:

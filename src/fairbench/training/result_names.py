@@ -46,7 +46,7 @@ def chosen_names(options: ProgramOptions, found: Collection[str]) -> dict[str, s
         if name in found:
             chosen[key] = name
             continue
-        if key in options.keys:
+        if key in options.keys or key in options.patterns:
             continue  # no other name stands for it
         alike = _with_words_of(key, found) or _without_split(key, found)
         if len(alike) > 1:

@@ -1,36 +1,17 @@
-"""The rows in a text: JSON lines, a document of JSON, a table with commas or tabs, or what a program prints."""
+"""The rows in a text: JSON lines, a document of JSON, or a table with commas or tabs."""
 
 import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from fairbench.training.result_names import SPLITS, STEP_NAMES, WrongResults
+from fairbench.training.result_names import WrongResults
 
 Row = tuple[str, Mapping[str, Any]]
 """The file and the line of a report, for errors, and the values by their names in the file."""
 PRINTED_NUMBER = re.compile(r"(?<=[\s:,\[])([-+]?)(nan|inf)(?:inity)?(?:\(\w*\))?(?=\s*[,}\]])", re.IGNORECASE)
 """A number that is not finite, as printf writes it into JSON."""
-NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan\b|inf(?:inity)?\b)"
-WORD = r"[A-Za-z_](?:[\w/.\-]|'(?=\w))*"
-PAIR = re.compile(
-    rf"(?<![\w.])((?:{WORD}[ \t]+){{0,3}}{WORD})[\"']?[ \t]*[:=]*[ \t]*({NUMBER})(?![\d.]*\d|,\d)", re.IGNORECASE
-)
-"""A name of one to four words and its number in a line of output, such as "val loss 2.5" or "val_loss: 2.5".
-
-A number with commas, such as 8,192, is none: it may be one number or two."""
-COLOR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
-"""A sequence of characters that colors a terminal."""
-OF_ANOTHER_STEP = frozenset({"best", "lowest", "highest", "minimum", "maximum", "min", "max", "previous", "last"})
-"""Words before a name that make it a value of another step, as in "best val loss"."""
-
-
-SPLIT_BEFORE = re.compile(
-    rf"(?:^|[\s\[(|,;])({'|'.join([*SPLITS, *SPLITS.values(), 'test'])})(?:[ \t]+set)?[ \t]*[\]):|>]", re.IGNORECASE
-)
-"""A word for a split that stands before names, as in "val: loss 2.5, acc 0.7" and "[train] loss 2.5"."""
 
 
 def json_lines(name: str, text: str, first: int) -> Iterator[Row]:
@@ -73,7 +54,7 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             values.update(flat(value, f"{prefix}{name}/"))
         else:
-            values[prefix + name] = value
+            values[f"{prefix}{name}"] = value
     return values
 
 
@@ -136,67 +117,6 @@ def delimited(name: str, text: str, first: int, names: str) -> Iterator[Row]:
 def _cells(row: Sequence[str]) -> list[str]:
     """The cells of a row without spaces at their ends."""
     return [cell.strip() for cell in row]
-
-
-def printed(name: str, text: str, first: int, patterns: Mapping[str, str]) -> Iterator[Row]:
-    """The rows in what a program prints: its lines of JSON, and names with numbers as "step 250: val loss 2.50".
-
-    Args:
-        name: the name of the file, for errors.
-        text: the output.
-        first: the number of the first line.
-        patterns: regular expressions with one group by the name of what they read; for these names they alone hold.
-    """
-    for number, line in enumerate(text.splitlines(), first):
-        line = COLOR.sub("", line)
-        row = _numbers_in(line)
-        for key, pattern in patterns.items():
-            row.pop(key, None)
-            match = re.search(pattern, line)
-            if match:
-                row[key] = match[1]
-        if row:
-            yield f"{name}, line {number}", row
-
-
-def _numbers_in(line: str) -> dict[str, Any]:
-    """The names with numbers in a line of output."""
-    if line.lstrip().startswith("{"):
-        with suppress(ValueError):
-            row = parsed_json(line)
-            if isinstance(row, dict):
-                return flat(row)
-    splits = list(SPLIT_BEFORE.finditer(line))
-    numbers = {}
-    for pair in PAIR.finditer(line):
-        name = _name_in(pair[1].split())
-        before = [split[1] for split in splits if split.start() < pair.start()]
-        is_count = line[pair.end() : pair.end() + 1] == "/"  # as in "Accuracy: 97/100"
-        if before and not is_count and _is_without_split(name):
-            name = f"{before[-1]} {name}"
-        numbers[name] = pair[2]
-    return numbers
-
-
-def _is_without_split(name: str) -> bool:
-    """Whether a name has no word for a split, and is none of steps."""
-    words = re.findall(r"[a-z]+", name.lower())
-    return name.lower() not in STEP_NAMES and not any(map(_is_split, words))
-
-
-def _name_in(words: Sequence[str]) -> str:
-    """The name in some words before a number. It begins with a split or with a name of steps, if one of them does."""
-    for index, word in enumerate(words):
-        begins = word.lower() in STEP_NAMES or _is_split(word)
-        if begins and not OF_ANOTHER_STEP & {before.lower() for before in words[:index]}:
-            return " ".join(words[index:])
-    return " ".join(words)
-
-
-def _is_split(word: str) -> bool:
-    """Whether a word names a split, or begins with one, such as val_loss."""
-    first = re.split(r"[^a-z]", word.lower())[0]
-    return first in {*SPLITS, *SPLITS.values(), "test"}
 
 
 def rows_found(rows: Iterable[Row]) -> set[str]:

@@ -172,3 +172,15 @@ def test_wrong_options_of_variants(tmp_path, monkeypatch, capsys, options, messa
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--program", PROGRAM, *options, *OPTIONS]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_with_results_where_the_program_runs_is_named_by_its_option(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "from pathlib import Path\n"
+        "Path('runs/12-30').mkdir(parents=True)\n"
+        "Path('runs/12-30/metrics.csv').write_text('epoch,val_loss\\n1,0.5\\n')\n"
+    )
+    command = ["run", "--program", f"{sys.executable} -S train.py", "--variant", "base", "--variant", "x: 1"]
+    assert main([*command, "--metric", "val/loss:min", "--margin", "1", "-o", "out"]) == 2
+    assert "it has written where it runs: --results './runs/*/metrics.csv' reads that" in capsys.readouterr().err

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from fairbench.arenas.program import ProgramOptions, own_folder
+from fairbench.training.missing_metric import not_found
 from fairbench.training.printed_metric import pattern_for
-from fairbench.training.program_record import _not_found
 from fairbench.training.program_results import Reported, read_reported
 from fairbench.training.result_files import OUTPUT, Folders
 
@@ -14,7 +14,7 @@ PRINTED = {
     "LightGBM": ("rmse", "Starting training...\nThe RMSE of prediction is: 0.46407\n", [0.46407]),
     "mnist": ("loss", "\nTest set: Average loss: 0.0345, Accuracy: 9876/10000 (99%)\n\n", [0.0345]),
     "cleanrl": ("charts/episodic_return", "global_step=9, episodic_return=[21.]\nSPS: 9\n", [21.0]),
-    "Stable-Baselines3": ("ep_rew_mean", "|    ep_len_mean  | 9  |\n|    ep_rew_mean  | -5.5  |\n", [-5.5]),
+    "Stable-Baselines3": ("rew_mean", "|    ep_len_mean  | 9  |\n|    ep_rew_mean  | -5.5  |\n", [-5.5]),
     "Lightning": ("accuracy", "\u2502   acc_of_all    \u2502  0.98653  \u2502\n", [0.98653]),
     "llm.c": ("perplexity", "step 1: train loss 5.2\nper-token perplexity -> 12.5 (best 12.1)\n", [12.5]),
     "aligned numbers": (
@@ -57,6 +57,7 @@ NOT_SAID = {
     "a number of something else": ("accuracy", "Accuracy of the network on the 10000 test images: 54 %"),
     "a count between": ("loss", "loss after 10 steps: 2.5"),
     "a number in the name": ("top1", "top 1: 54"),
+    "a mean behind a last value": ("acc", "Test: [4/4]  Acc@1:  60.412 ( 60.105)"),
     "a fraction": ("accuracy", "Accuracy of all: 812/1000 (81.2%)"),
     "the training": ("loss", "train mean loss: 2.5"),
     "another step": ("loss", "best mean loss: 2.5"),
@@ -75,7 +76,13 @@ def test_no_pattern_is_shown_where_the_number_may_be_another(what):
 def test_a_metric_of_another_name_is_named_by_the_option_that_takes_it():
     names = {"lr", "step", "train_acc", "train_loss", "val_acc", "val_loss"}
     options = ProgramOptions("python train.py", {"accuracy": "max"})
-    message = _not_found("val/accuracy", Reported(names=names, sources=[OUTPUT]), options)
+    message = not_found("val/accuracy", Reported(names=names, sources=[OUTPUT]), options)
     assert "printed val_acc, val_loss, lr, step and 2 more; --metric val_acc:max takes what it has; " in message
-    message = _not_found("val/accuracy", Reported(names=names - {"lr"}, sources=[OUTPUT]), options)
+    message = not_found("val/accuracy", Reported(names=names - {"lr"}, sources=[OUTPUT]), options)
     assert "printed val_acc, val_loss, step, train_acc, train_loss; " in message, "a single one is not hidden"
+
+
+def test_a_metric_of_the_test_split_alone_is_offered_in_quotes():
+    options = ProgramOptions("python train.py", {"acc": "max"})
+    message = not_found("val/acc", Reported(names={"Test Acc", "Train Acc"}, sources=[OUTPUT]), options)
+    assert "; --metric 'Test Acc:max' takes what it has; " in message

@@ -9,7 +9,7 @@ import struct
 import pytest
 from programs import rows
 
-from fairbench.arenas.program import ProgramOptions, own_folder
+from fairbench.arenas.program import ProgramOptions
 from fairbench.training.program_results import read_reported
 from fairbench.training.result_files import Folders, states
 from fairbench.training.result_names import WrongResults
@@ -118,70 +118,6 @@ def test_offline_files_of_wandb(tmp_path):
     run.finish()
     found = read(tmp_path, ProgramOptions("x", {"loss": "min"}, results="wandb/offline*/*.wandb"))
     assert found.values == {"train/loss": {1: 2.0, 2: 1.0}}
-
-
-PRINTED = {
-    "step 250: train loss 2.41, val loss 2.50": {"train/loss": {250: 2.41}, "val/loss": {250: 2.5}},
-    "step:250/5100 val_loss:3.28 train_time:12ms": {"val/loss": {250: 3.28}},
-    "val/loss=3.28": {"val/loss": {1: 3.28}},
-    "val_loss: nan": {"val/loss": {1: "nan"}},
-    "val loss 1,250.5\nval loss 8,192\nval loss 2.5, perplexity 12.2": {"val/loss": {1: 2.5}},
-    "val loss 5.3\nstep 0: train loss 5.4 (took 12.3 ms)\nstep 1: train loss 5.2 (took 12.3 ms)\nval loss 4.4": {
-        "val/loss": {0: 5.3, 1: 4.4},
-        "train/loss": {0: 5.4, 1: 5.2},
-    },
-    "| epoch   3 | lr 1.2.3 | valid loss  4.07 | valid ppl 58 |": {"val/loss": {3: 4.07}},
-    "Epoch 1/2\n10/10 - loss: 0.5 - val_loss: 0.6\nEpoch 2/2\n10/10 - val_loss: 0.4": {"val/loss": {1: 0.6, 2: 0.4}},
-    "{'eval_loss': 2.1, 'epoch': 1.0}": {"val/loss": {1: 2.1}},
-    '{"step": 2, "val": {"loss": 1e-3}}': {"val/loss": {2: 0.001}},
-    "iter 1: val loss 2.0\niter 2: val loss 1.5\nbest val loss 1.5": {"val/loss": {1: 2.0, 2: 1.5}},
-    "\x1b[32mtraining done: val loss\x1b[0m 2.0\rval loss -inf": {"val/loss": {1: 2.0, 2: "-inf"}},
-}
-
-
-@pytest.mark.parametrize("text", PRINTED)
-def test_lines_of_output(tmp_path, text):
-    own_folder(tmp_path).mkdir()
-    (own_folder(tmp_path) / "output.txt").write_text(text + "\n")
-    found = {}
-    for key, column in read(tmp_path).values.items():
-        found[key] = {step: value if math.isfinite(value) else str(value) for step, value in column.items()}
-    assert found == PRINTED[text]
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("epoch 1 val: loss 0.6 acc 0.7 train: loss 0.5 acc 0.8", {"val/acc": {1: 0.7}, "train/loss": {1: 0.5}}),
-        ("Val: loss 0.6, acc 0.7\nTrain: loss 0.5, acc 0.8", {"val/acc": {1: 0.7}, "train/loss": {2: 0.5}}),
-        ("[val] step 1 acc 0.7\n[test] step 1 acc 0.6", {"val/acc": {1: 0.7}, "test/acc": {1: 0.6}}),
-        ("[train] step 1 acc 0.8", {}),
-        ("Validation set: epoch 3, acc 0.7", {"val/acc": {3: 0.7}}),
-        ("Test set: acc: 97/100", {"val/acc": {1: 97.0}}),
-    ],
-)
-def test_a_split_before_names_is_theirs(tmp_path, text, values):
-    own = own_folder(tmp_path)
-    own.mkdir()
-    (own / "output.txt").write_text(text)
-    read_values = read(tmp_path, ProgramOptions("x", {"acc": "max"})).values
-    assert {key: column for key, column in read_values.items() if column} == values
-
-
-def test_a_progress_line_that_is_written_over_and_a_summary_with_other_counts(tmp_path):
-    """As autoresearch's train.py prints them: `num_steps` and `epoch` are not the step of the metric."""
-    progress = "\rstep {:05d} (0.0%) | loss: 6.2 | lrm: 1.00 | dt: 25ms | tok/sec: 20,479 | epoch: 1 | remaining: 1s "
-    summary = "---\nval_bpb:          3.394282\ntraining_seconds: 300.1\nnum_steps:        953\ndepth:            8\n"
-    own_folder(tmp_path).mkdir()
-    (own_folder(tmp_path) / "output.txt").write_text(progress.format(0) + progress.format(51) + "\n" + summary)
-    assert read(tmp_path, ProgramOptions("x", {"val_bpb": "min"})).values == {"val/val_bpb": {51: 3.394282}}
-
-
-def test_a_pattern_of_the_user_reads_the_output(tmp_path):
-    own_folder(tmp_path).mkdir()
-    (own_folder(tmp_path) / "output.txt").write_text("Epoch 2\nTest set: Accuracy: 98/100 (98%), val loss 3\n")
-    options = ProgramOptions("x", {"accuracy": "max"}, patterns={"val/accuracy": r"Accuracy: .*\((\d+)%\)"})
-    assert read(tmp_path, options).values == {"val/accuracy": {2: 98.0}}
 
 
 FILES = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from fairbench.common.errors import UsageError
+from fairbench.common.number_texts import DECIMAL_COMMA, DECIMAL_POINT, SPACE_IN_NUMBER, number_of
 
 DIVERGED = {"diverged", "divergiert", "divergé", "divergió", "nan", "inf", "+inf", "-inf", "infinity", "-infinity"}
 """Words in place of the value of a run that diverged."""
@@ -38,17 +39,6 @@ LARGEST_RANK = 30
 """A whole number up to this one in parentheses may be a rank."""
 EMPHASIS = re.compile(r"\\\w+\{([^{}]*)\}")
 """A command of LaTeX with its argument."""
-SPACE_IN_NUMBER = re.compile(r"(?<=\d)[\s'’](?=\d{3}(?!\d))")
-"""A space or an apostrophe between the thousands of a number."""
-EXPONENT = r"(?:e[-+]?\d+)?"
-DECIMAL_POINT = re.compile(
-    rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:,\d{{3}})+)(?:\.\d*)?{EXPONENT}" + "|" + rf"[-+]?\.\d+{EXPONENT}"
-)
-"""A number with a decimal point, perhaps with commas between thousands."""
-DECIMAL_COMMA = re.compile(
-    rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:\.\d{{3}})+)(?:,\d*)?{EXPONENT}" + "|" + rf"[-+]?,\d+{EXPONENT}"
-)
-"""A number with a decimal comma, perhaps with points between thousands."""
 
 
 def words(text: str) -> str:
@@ -191,8 +181,8 @@ def decimal_sign(cells: Iterable[tuple[str, str]]) -> str:
     # all numbers fit both signs: a point is then taken as the decimal sign, but a comma is refused
     for atom, location, _ in numbers:
         if "," in atom:
-            with_point = _float(atom, ".")
-            with_comma = _float(atom, ",")
+            with_point = number_of(atom, ".")
+            with_comma = number_of(atom, ",")
             raise UsageError(
                 f"{location}: {atom} can be {with_point:g} or {with_comma:g}; "
                 "write all numbers with a decimal point only"
@@ -212,11 +202,5 @@ def value_of(text: str, sign: str) -> float | None:
         return math.nan
     if is_lost(text):
         return None
-    value = _float(atoms(text)[0], sign)
+    value = number_of(atoms(text)[0], sign)
     return value if abs(value) <= LARGEST else math.nan
-
-
-def _float(atom: str, sign: str) -> float:
-    """The number of a text with a decimal sign. The other sign stands between thousands."""
-    between_thousands = "," if sign == "." else "."
-    return float(atom.replace(between_thousands, "").replace(sign, "."))

@@ -1,5 +1,6 @@
 """The short runs of a training program in the first check of a study."""
 
+import shlex
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from fairbench.training.program import program_trial
 from fairbench.training.program_process import ProgramFailed, StillRunning
 from fairbench.training.program_results import Reported
 from fairbench.training.program_start import start_of
+from fairbench.training.result_files import is_elsewhere, pattern_of
 from fairbench.training.result_names import WrongResults
 
 LONGEST = 120.0
@@ -119,7 +121,11 @@ class ProgramRuns:
             except ProgramFailed as error:
                 raise UsageError(f"{self._described(steps)}: {error.without_file()}") from error
             except WrongResults as error:
-                raise WrongReport(f"{self._described(steps)}: {error}", _asked(folder, spec)) from error
+                message = f"{self._described(steps)}: {error}"
+                pattern = pattern_of(written(before, file_times(works_in)))
+                if pattern and not is_elsewhere(self.options):
+                    message += f"; it has written where it runs: --results {shlex.quote(pattern)} reads that"
+                raise WrongReport(message, _asked(folder, spec)) from error
             if record is not None:
                 assert record.cost
                 seconds = record.cost.seconds.total
