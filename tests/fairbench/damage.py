@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from unittest.mock import patch
 
 import torch
-from fabricated import Records, saved, sealed, study
+from fabricated import Records, rehearsed, saved, sealed, study
 from hypothesis import strategies as st
 
 from fairbench.cli.main import main
@@ -17,6 +17,7 @@ from fairbench.runner.admission import admit
 from fairbench.runner.coordination import liveness
 from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.observers import Observer
 from fairbench.study.plan import arms
 from fairbench.study.records import Store
@@ -176,11 +177,17 @@ def take_part(directory, made):
     observer = Said()
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, observer.say) as claims:
-        loop = trial_loop.TrialLoop(made, store, observer)
+        loop = trial_loop.TrialLoop(
+            rehearsed(made),
+            RunOptions([DeviceSlot()]),
+            store=store,
+            claims=claims,
+            executor=TakesEveryTrial(),
+            observer=observer,
+        )
         admit(loop, store, claims, heartbeat, allow_mixed=True)
-        limits = dict.fromkeys(made.suite.arenas, 60.0)
         with suppress(KeyboardInterrupt):
-            loop.run(claims, TakesEveryTrial(), limits, changes_of_slot=lambda spec: {})
+            loop.run()
     store.clear()
     return observer.said
 

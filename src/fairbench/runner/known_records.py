@@ -1,12 +1,12 @@
 """The records of a study as far as a driver knows them."""
 
+from collections.abc import Callable, Collection, Mapping
+
 from msgspec.structs import replace
 
 from fairbench.common.files import Stamp
-from fairbench.runner.observers import Observer
 from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
-from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
 
@@ -14,12 +14,17 @@ class KnownRecords:
     """The records of a study as planning needs them. The failure of a trial in an earlier run counts as no record.
 
     A damaged record is kept as it is, and its trial does not run again, since the user may want to repair the record.
+
+    Args:
+        store: the records of the study on disk.
+        metrics: the metrics that a record of each arena must have.
+        say: gets a message on each damaged record.
     """
 
-    def __init__(self, study: ResolvedSuite, store: Store, observer: Observer) -> None:
+    def __init__(self, store: Store, metrics: Mapping[str, Collection[str]], say: Callable[[str], None]) -> None:
         self._store = store
-        self._observer = observer
-        self._metrics = study.suite.metrics
+        self._metrics = metrics
+        self._say = say
         self._known: dict[str, Record | None] = {}
         self._earlier_failures: dict[str, Stamp] = {}
 
@@ -42,14 +47,11 @@ class KnownRecords:
         return record
 
     def read_now(self, spec: TrialSpec) -> Record | None:
-        """The record on disk now, unless it is the failure of an earlier run.
-
-        The driver prints a message if the record is damaged.
-        """
+        """The record on disk now, unless it is the failure of an earlier run. A damaged record is said."""
         stamp = self._store.stamp(spec.id)
         record = self._store.read(spec, Record, self._metrics[spec.arena.name])
         if record and record.error and record.is_damaged:
-            self._observer.say(record.error.message)
+            self._say(record.error.message)
         if self._earlier_failures.get(spec.id) == stamp:
             return None  # the file has not changed since that failure
         return record

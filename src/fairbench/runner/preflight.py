@@ -5,8 +5,10 @@ Each part runs in a separate process, so that no optimizer sees the state of an 
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -15,11 +17,13 @@ from fairbench.common.errors import UsageError, explained, one_line
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
+from fairbench.runner.executors.executor import Executor
 from fairbench.runner.first_costs import Costs, arenas_with, largest, least_free_memory, restart_reasons, rewritten
+from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
 from fairbench.runner.trainings.measured import FirstSteps
-from fairbench.study.preflight_result import Preflight
+from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
@@ -87,6 +91,26 @@ def run_preflight(
         gpu_free_bytes=least_free_memory(costs),
         restart_reasons=restart_reasons(costs),
     )
+
+
+def preflight_of_run(suite: Suite, slots: Sequence[DeviceSlot], executor: Executor, observer: Observer) -> Preflight:
+    """The preflight of a suite whose trials will run at some slots. The observer gets the duration of a step.
+
+    Raises:
+        UsageError: the trials that share a GPU do not fit on it.
+    """
+
+    def call(*function_and_arguments: Any) -> Any:
+        observer.beat()  # a preflight may take longer than a heartbeat
+        return executor.call(*function_and_arguments)
+
+    preflight = run_preflight(suite, slots[0], call, observer.say)
+    trials_on_device = Counter(slot.device for slot in slots)
+    check_gpu_memory(preflight, max(trials_on_device.values()))
+    if not preflight.unmeasured:
+        starts = preflight.start_seconds.values()
+        observer.measured(preflight.step_seconds, start=fmean(starts) if starts else 0.0)
+    return preflight
 
 
 def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Callable[[str], None]) -> None:

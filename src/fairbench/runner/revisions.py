@@ -20,7 +20,8 @@ from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import short_hash, some
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.runner.git import WORKING_TREE, Repository, Worktree
-from fairbench.study.history import History, read_history
+from fairbench.study.folder import CONFIG
+from fairbench.study.history import History
 from fairbench.suites.schema import Suite
 
 COMMITS = "commits.json"
@@ -84,8 +85,8 @@ def checked_out(
         try:
             yield CheckedOut(_with_commits(suite, worktrees, repository.prefix), str(folder))
         except BaseException as error:
-            has_begun = _was_interrupted(error) or read_history(study).plans
-            stays = folder.is_relative_to(study) and bool(has_begun)
+            has_begun = _was_interrupted(error) or (study / CONFIG).exists()
+            stays = folder.is_relative_to(study) and has_begun
             raise
         finally:
             if not stays and _is_last(used):

@@ -1,13 +1,10 @@
 """Runs a study: preflight, admission, then every trial without a record."""
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
 import msgspec
 
@@ -21,14 +18,14 @@ from fairbench.runner.devices import RunOptions, slots_of_trials
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.executors.registry import executor_for
 from fairbench.runner.observers import Observer, Observers
-from fairbench.runner.preflight import run_preflight
+from fairbench.runner.preflight import preflight_of_run, run_preflight
 from fairbench.runner.preload import preload
 from fairbench.runner.revisions import checked_out
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.folder import NOISE, REVISIONS
 from fairbench.study.history import History, declare, write_history
 from fairbench.study.plan import arms
-from fairbench.study.preflight_result import Preflight, check_gpu_memory, time_limits
+from fairbench.study.preflight_result import Preflight
 from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -50,7 +47,6 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     suite = target.suite
     directory = target.directory
     slots = slots_of_trials(suite, options.slots, elsewhere=options.ray is not None)
-    options = replace(options, slots=slots)
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
@@ -66,45 +62,17 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         slots = [replace(slot, revisions=checkouts.folder) for slot in slots]
         options = replace(options, slots=slots)
         executor = running.enter_context(executor_for(suite, options, store.checkpoints, observer))
-
-        def call(*function_and_arguments: Any) -> Any:
-            observer.beat()  # a preflight may take longer than a heartbeat
-            return executor.call(*function_and_arguments)
-
-        preflight = run_preflight(suite, slots[0], call, observer.say)
-        trials_on_device = Counter(slot.device for slot in slots)
-        check_gpu_memory(preflight, max(trials_on_device.values()))
-        limits = time_limits(preflight, options.trial_timeout or suite.trial_timeout)
-        if not preflight.unmeasured:
-            starts = preflight.start_seconds.values()
-            observer.measured(preflight.step_seconds, start=fmean(starts) if starts else 0.0)
+        preflight = preflight_of_run(suite, slots, executor, observer)
         for message in damaged_statuses(directory):
             observer.say(message)
-        loop = _loop(preflight, store, observer, options)
+        loop = TrialLoop(preflight, options, store=store, claims=claims, executor=executor, observer=observer)
         observer.say(admit(loop, store, claims, heartbeat, options.allow_mixed))
-        adopted = adopt_noise(preflight.study, store)
+        adopted = adopt_noise(preflight.study, store)  # the loop reads these records when it comes to their trials
         if adopted:
             observer.say(f"{plural(adopted, 'run')} of fairbench noise are part of this study")
-            loop = _loop(preflight, store, observer, options)
-        if not loop.complete:
-            observer.say(preflight.restart_notice())
-            observer.say(preflight.sharing_notice(len(slots)))
-        loop.run(claims, executor, limits, preflight.changes_of_slot)
+        loop.run()
     store.clear()
     remove_dead_claims(store)
-
-
-def _loop(preflight: Preflight, store: Store, observer: Observer, options: RunOptions) -> TrialLoop:
-    """The trials that have no record now."""
-    return TrialLoop(
-        preflight.study,
-        store,
-        observer,
-        options.timing,
-        options.fail_fast,
-        seeds_of=options.seeds_of,
-        told_by_name=preflight.told_by_name,
-    )
 
 
 def adopt_noise(study: ResolvedSuite, store: Store) -> int:

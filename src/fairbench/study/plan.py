@@ -110,6 +110,7 @@ class Trials:
         self.optimizer = optimizer
         tuning_arena = study.suite.tuning_arena(arena)
         self._tuning = self if tuning_arena == arena else Trials(study, lookup, tuning_arena, optimizer)
+        self._search = study.search(optimizer)
         self._made: dict[tuple[str, Setting], TrialSpec] = {}
 
     def arm(self, seeds: int) -> Arm[TrialSpec]:
@@ -117,7 +118,7 @@ class Trials:
         if self._tuning is not self:
             return self._as_tuned_elsewhere(seeds)  # another arena selects the setting
         suite = self.study.suite
-        search = self.study.search(self.optimizer)
+        search = self._search
         arm = Arm[TrialSpec](self.arena, self.optimizer, self.study.tuned(self.optimizer))
         if not self.study.searched(self.optimizer):
             (fixed,) = search.first()
@@ -134,6 +135,24 @@ class Trials:
         if suite.final.settings == 1:  # the sweep alone selects
             return replace(arm, selected=located, final=self._final(located, seeds))
         return self._with_finals(arm, partial(search.finals, suite.final, short_scores), seeds)
+
+    def later(self, arm: Arm[TrialSpec], seeds: int) -> tuple[int, int]:
+        """The number of sweep trials and of final trials of an arm whose settings depend on records that are missing.
+
+        Args:
+            arm: the arm as far as its records determine it.
+            seeds: the number of its final seeds.
+        """
+        suite = self.study.suite
+        if arm.selected or arm.diverged:
+            return 0, 0  # every trial is known
+        sweep_trials = 0
+        final_trials = seeds
+        if arm.sweep:
+            final_trials = self._search.final_trials(suite.final, seeds)
+            if not arm.located:
+                sweep_trials = self._search.size * len(suite.sweep.seeds) - len(arm.sweep)
+        return max(sweep_trials, 0), max(final_trials - len(arm.others), 0)
 
     def _with_finals(self, arm: Arm[TrialSpec], more: More, seeds: int) -> Arm[TrialSpec]:
         """The arm with stage 2.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairbench.study.plan import Arm, Lookup, SeedsNeeded, Trials
+from fairbench.study.plan import Lookup, SeedsNeeded, Trials
 from fairbench.study.planned_trial import timing_trials
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
@@ -31,6 +31,12 @@ class Progress:
         steps_left = dict(self.steps_left)
         steps_left[spec.arena.name] = steps_left.get(spec.arena.name, 0) - spec.training.steps
         return Progress(self.done + 1, self.trials, steps_left)
+
+    def with_later(self, arena: str, trials: int, steps: int) -> "Progress":
+        """The progress with more trials of an arena, of which only the number and the sum of their steps is known."""
+        steps_left = dict(self.steps_left)
+        steps_left[arena] = steps_left.get(arena, 0) + steps
+        return Progress(self.done, self.trials + trials, steps_left)
 
 
 class TrialQueue:
@@ -84,30 +90,10 @@ class TrialQueue:
         self._waiting["final"][key] = final[::-1]
         self._unfinished[key] = {spec.id for spec in left}
         progress = _progress(trials, left)
-        if not (arm.selected or arm.diverged):  # only the number of its later trials is known
-            progress = self._with_later_trials(progress, arm, seeds)
-        self._progress_of[key] = progress
-
-    def _with_later_trials(self, progress: Progress, arm: Arm[TrialSpec], seeds: int) -> Progress:
-        """The progress of an arm, with the trials whose settings depend on records that are missing.
-
-        Only the number of these trials is known.
-        """
-        suite = self._study.suite
-        plan = suite.arenas[arm.arena]
-        search = self._study.search(arm.optimizer)
-        sweep_trials = 0
-        final_trials = seeds
-        if arm.sweep:
-            final_trials = search.final_trials(suite.final, seeds)
-            if not arm.located:
-                sweep_trials = search.size * len(suite.sweep.seeds) - len(arm.sweep)
-        sweep_trials = max(sweep_trials, 0)
-        final_trials = max(final_trials - len(arm.others), 0)
-        steps_left = dict(progress.steps_left)
+        sweep_trials, final_trials = self._trials[key].later(arm, seeds)
+        plan = self._study.suite.arenas[arm.arena]
         steps = sweep_trials * plan.sweep_steps + final_trials * plan.steps
-        steps_left[arm.arena] = steps_left.get(arm.arena, 0) + steps
-        return Progress(progress.done, progress.trials + sweep_trials + final_trials, steps_left)
+        self._progress_of[key] = progress.with_later(arm.arena, sweep_trials + final_trials, steps)
 
     def next(self) -> TrialSpec | None:
         """A trial that can run now and was not given before; None if there is none at the moment."""

@@ -7,32 +7,19 @@ from statistics import stdev, variance
 import numpy as np
 import pytest
 import torch
-from fabricated import EVERY_PAIR, Records, finals, history, study, with_ladder, with_suite
+from fabricated import EVERY_PAIR, Records, finals, history, rehearsed, study, with_ladder, with_suite
 from pages import printed
 from tiny import here
 
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
 from fairbench.report.console import plan_view
 from fairbench.runner import preflight as rehearsals
-from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, Preflight, time_limits, trial_seconds
+from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, time_limits, trial_seconds
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
-
-
-def rehearsed(the_study):
-    """The study with steps of 0.01 and evaluations of 0.5 seconds on a CPU."""
-    arenas = the_study.suite.arenas
-    return Preflight(
-        study=the_study,
-        step_seconds=dict.fromkeys(arenas, 0.01),
-        evaluation_seconds=dict.fromkeys(arenas, 0.5),
-        gpu_bytes=dict.fromkeys(arenas, 0),
-        gpu_free_bytes=0,
-        restart_reasons={},
-    )
 
 
 def nothing(spec):

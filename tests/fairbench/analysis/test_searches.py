@@ -6,8 +6,7 @@ from itertools import product
 from types import SimpleNamespace
 
 import pytest
-from fabricated import Records, analysed, edited, flags_of, study, with_suite
-from test_forecast import rehearsed
+from fabricated import Records, analysed, edited, flags_of, rehearsed, study, with_suite
 
 from fairbench.analysis.audit import audit
 from fairbench.analysis.budget import budgets, equality

@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fabricated import analysed, history
+from fabricated import analysed, history, rehearsed
 from pages import printed
-from test_forecast import rehearsed
 from test_searches import DECAYS, Scored, drawn, near, nothing, rate_table, run, searching, texts_of
 from tiny import study_of
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from fabricated.records import METRICS, sha
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
 from fairbench.study.history import DeclaredPlan, History
+from fairbench.study.preflight_result import Preflight
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrainingSpec
 from fairbench.suites.arenas import ArenaPlan, LadderPoint
@@ -151,3 +152,16 @@ def history(the_study):
     """The plans of a study that was never changed."""
     declared = DeclaredPlan(the_study, "2026-11-22T10:00:00+00:00", 0)
     return History((declared,))
+
+
+def rehearsed(the_study):
+    """The study with steps of 0.01 and evaluations of 0.5 seconds on a CPU; every trial resumes."""
+    arenas = the_study.suite.arenas
+    return Preflight(
+        study=the_study,
+        step_seconds=dict.fromkeys(arenas, 0.01),
+        evaluation_seconds=dict.fromkeys(arenas, 0.5),
+        gpu_bytes=dict.fromkeys(arenas, 0),
+        gpu_free_bytes=0,
+        restart_reasons={name: dict.fromkeys(arenas, "") for name in the_study.suite.optimizers},
+    )

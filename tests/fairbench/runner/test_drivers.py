@@ -15,7 +15,7 @@ import fabricated
 import msgspec
 import pytest
 from disturbed import results
-from fabricated import Records, stored, sweep
+from fabricated import Records, rehearsed, stored, sweep
 from tiny import run_here
 
 from fairbench.cli.main import main
@@ -26,6 +26,7 @@ from fairbench.runner.coordination.claims import open_claims
 from fairbench.runner.coordination.heartbeat import Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import names, status_path
+from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import NO_CHANGES, PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.trial_loop import TrialLoop
@@ -36,6 +37,7 @@ from fairbench.study.record import Record, WholeRecord, failed
 from fairbench.study.records import Store
 from fairbench.study.target import target_in
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.device_slot import DeviceSlot
 
 pytestmark = pytest.mark.xdist_group("studies")  # one worker has the study that some of them share
 
@@ -99,10 +101,10 @@ def drive(study, store, executor, ready=lambda: None, timing=False, fail_fast=Fa
     observer = block.enter_context(heartbeat)
     claims = block.enter_context(open_claims(store, heartbeat))
     try:
-        limits = dict.fromkeys(study.suite.arenas, inf)
-        planned = TrialLoop(study, store, observer, timing, fail_fast)
+        options = RunOptions([DeviceSlot()], timing=timing, fail_fast=fail_fast)
+        planned = TrialLoop(rehearsed(study), options, store=store, claims=claims, executor=executor, observer=observer)
         ready()
-        planned.run(claims, executor, limits, lambda spec: True)
+        planned.run()
     except Killed:
         path = status_path(store.directory, heartbeat.status.token)
         status = json.loads(path.read_text())
@@ -227,7 +229,12 @@ def test_a_driver_is_admitted_unless_trials_would_run_in_another_environment(stu
     with Heartbeat(store.directory) as heartbeat, open_claims(store, heartbeat) as claims:
 
         def admitted(the_study, allow_mixed=False, timing=False):
-            return admit(TrialLoop(the_study, store, Observer(), timing), store, claims, heartbeat, allow_mixed)
+            options = RunOptions([DeviceSlot()], timing=timing)
+            nothing_runs = Pretending(truth, [])
+            loop = TrialLoop(
+                rehearsed(the_study), options, store=store, claims=claims, executor=nothing_runs, observer=Observer()
+            )
+            return admit(loop, store, claims, heartbeat, allow_mixed)
 
         assert admitted(study) == ""
         (status,) = Heartbeat(store.directory).other_drivers()

@@ -14,11 +14,11 @@ from tiny import here, study_of
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.runner import run_study as studies
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.preflight import run_preflight
 from fairbench.runner.preload import PRELOAD, preload
+from fairbench.runner.run_study import run_study
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.preflight_result import check_gpu_memory
 from fairbench.study.target import target_in
@@ -339,10 +339,10 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
     check_gpu_memory(preflight, 3)
     check_gpu_memory(replace(preflight, gpu_free_bytes=1_000_000_000), 1)
 
-    monkeypatch.setattr(studies, "run_preflight", lambda *arguments: preflight)
+    monkeypatch.setattr("fairbench.runner.preflight.run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"
     options = RunOptions([DeviceSlot()] * 4)
     with pytest.raises(UsageError, match=complaint):
-        studies.run_study(target_in(tmp_path / "out", tiny_suite), options, [])
+        run_study(target_in(tmp_path / "out", tiny_suite), options, [])
     assert not (tmp_path / "out" / "config.json").exists()
     assert not list((tmp_path / "out" / "trials").iterdir())

@@ -14,8 +14,6 @@ CALL_LIMIT = 600.0
 PAUSE_LIMIT = 120.0
 """Seconds that paused trials have to complete their current step and write a checkpoint."""
 
-ChangesOfSlot = Callable[[TrialSpec], Mapping[str, Any]]
-"""The attributes of the slot of a trial that have other values than for most trials."""
 NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
