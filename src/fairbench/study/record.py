@@ -206,7 +206,9 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def final(self, split: str) -> Mapping[str, float]:
         """The metrics on a split at the end of the trial; empty without any."""
-        return ((self.result and self.result.final) or {}).get(split, {})
+        if self.result is None or self.result.final is None:
+            return {}
+        return self.result.final.get(split, {})
 
 
 class WholeRecord(Record, frozen=True, gc=False, kw_only=True):

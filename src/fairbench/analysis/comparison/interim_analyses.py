@@ -100,7 +100,8 @@ def _judge_undecided(
     alpha = results.study.suite.alpha
     compared = [compare(results, interim_analysis, *pair) for pair in pairs]
     priors = common_variances(compared, seeds)
-    split_effects = {c.arena: split_effect(results, c.arena, seeds) for c in compared}
+    arenas = {c.arena for c in compared}
+    split_effects = {arena: split_effect(results, arena, seeds) for arena in arenas}
     tested = []
     for own in compared:
         c = with_shared_variance(own, priors)
