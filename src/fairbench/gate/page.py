@@ -8,7 +8,7 @@ from typing import Any
 from fairbench.common.formatting import number, p_value, percent, plural, short_hash
 from fairbench.gate.rules import ALPHA, level_spent
 from fairbench.gate.session import Entry, Session
-from fairbench.gate.steps import LOG, PastStep, certified_of, log_row
+from fairbench.gate.steps import LOG, PastStep, certified_of, changes_of_stacks, log_row
 from fairbench.gate.training import ARENA
 from fairbench.report.columns import differences, integers, numbers, words
 from fairbench.report.document import Document, Output, Section
@@ -90,6 +90,23 @@ CERTIFICATES = Output[Overview](
     open_up_to=100,
 )
 
+CHANGES = Output[Overview](
+    name="changes",
+    title="Changes of certified stacks",
+    rows=lambda overview: changes_of_stacks(overview.steps),
+    columns=(
+        TextColumn("Stack", lambda change: short_hash(change.stack)),
+        COMMIT,
+        words("Change", "subject"),
+        words("The stack without it", "verdict"),
+    ),
+    caption=(
+        "What prunes have found. Each change was removed alone, and the stack without it compared with the stack, in "
+        "pairs. A change may go if the stack without it is equivalent within the margin, or better."
+    ),
+    open_up_to=100,
+)
+
 STEP_COLUMNS = (
     integers("Step", "number"),
     words("Kind", "kind"),
@@ -118,7 +135,7 @@ STEPS = Output[Overview](
     open_up_to=1000,
 )
 
-CLAIMED = Section[Overview](name="claimed", title="What is claimed", outputs=(CERTIFICATES,), always=True)
+CLAIMED = Section[Overview](name="claimed", title="What is claimed", outputs=(CERTIFICATES, CHANGES), always=True)
 ALL_STEPS = Section[Overview](name="steps", title="All tries", outputs=(STEPS,))
 
 

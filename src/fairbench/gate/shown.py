@@ -11,7 +11,7 @@ from fairbench.gate.page import write_page
 from fairbench.gate.repository import commit_of, is_working_tree
 from fairbench.gate.rules import ALPHA, SCREENING_RUNS, detectable_gain, level_of, level_spent
 from fairbench.gate.session import Session
-from fairbench.gate.steps import PastStep, step_seconds, steps_of
+from fairbench.gate.steps import PastStep, changes_of_stacks, step_seconds, steps_of
 from fairbench.gate.verdicts import most_runs_left
 from fairbench.runner.git import WORKING_TREE
 
@@ -63,7 +63,7 @@ def shown(gate: Gate, step: PastStep | None = None) -> Shown:
     values = _values(gate, steps, step)
     values["page"] = str(write_page(gate.ledger.folder, gate.ledger.facts, gate.session, steps))
     exit_code = EXIT_CODES.get(step.verdict, 1)
-    return Shown(values, "\n".join(_lines(gate, step, values)), exit_code)
+    return Shown(values, "\n".join(_lines(gate, steps, step, values)), exit_code)
 
 
 def _values(gate: Gate, steps: Sequence[PastStep], step: PastStep) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _is_at_dropped(gate: Gate, steps: Sequence[PastStep]) -> bool:
     return here in tried and here != gate.session.head
 
 
-def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
+def _lines(gate: Gate, steps: Sequence[PastStep], step: PastStep, values: dict[str, Any]) -> list[str]:
     """The lines of a terminal."""
     session = gate.session
     lines = [f"{step.verdict}: {step.kind} of {short_hash(step.commit)} {step.subject}".rstrip()]
@@ -140,9 +140,9 @@ def _lines(gate: Gate, step: PastStep, values: dict[str, Any]) -> list[str]:
         lines.append(f"reason: {step.end['reason']}")
     if step.level is not None and step.gain is not None:
         lines.append(_gain_line(step))
-    subjects = {past.commit: past.subject for past in steps_of(gate.ledger.entries)}
-    for keep, verdict in values["keeps"].items():
-        lines.append(f"without {short_hash(keep)} {subjects[keep]}: {verdict}")
+    for change in changes_of_stacks(steps):
+        if change.commit in values["keeps"] and change.stack == step.commit:
+            lines.append(f"without {short_hash(change.commit)} {change.subject}: {change.verdict}")
     lines += _speed_lines(values["step_seconds"])
     left = percent(values["level_left"])
     pending = plural(len(session.pending), "keep")

@@ -127,6 +127,34 @@ def steps_of(entries: Iterable[Entry]) -> list[PastStep]:
     return steps
 
 
+@dataclass(frozen=True)
+class ChangeOfStack:
+    """A change that a prune has removed alone from a stack.
+
+    Attributes:
+        stack: the commit of the stack.
+        commit: the commit of the change.
+        subject: the first line of the message of that commit.
+        verdict: the verdict on the stack without it, in words.
+    """
+
+    stack: str
+    commit: str
+    subject: str
+    verdict: str
+
+
+def changes_of_stacks(steps: Iterable[PastStep]) -> list[ChangeOfStack]:
+    """The changes of all prunes of a session. Where a stack was pruned twice, the last prune counts."""
+    changes: dict[tuple[str, str], ChangeOfStack] = {}
+    subjects: dict[str, str] = {}
+    for step in steps:
+        subjects[step.commit] = step.subject
+        for commit, verdict in step.end.get("keeps", {}).items():
+            changes[step.commit, commit] = ChangeOfStack(step.commit, commit, subjects[commit], verdict)
+    return list(changes.values())
+
+
 def step_seconds(steps: Sequence[PastStep], commit: str) -> float | None:
     """The duration of a training step of a commit when it was trained last; None if no run of it has finished."""
     for step in reversed(steps):

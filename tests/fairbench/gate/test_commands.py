@@ -83,6 +83,8 @@ def test_a_session_from_its_beginning_to_a_certified_stack_that_is_pruned(tmp_pa
     assert "harmful gains -9" in capsys.readouterr().out
     page = Path(pruned["page"]).read_text()
     assert "No single change is certified" in page
+    assert "The stack without it" in page
+    assert "later changes edit the same lines" in page
     assert git("status", "--porcelain") == "?? untracked.txt"
     assert len(git("worktree", "list").splitlines()) == 1
 
