@@ -13,6 +13,8 @@ from fairbench.common.errors import UsageError, nearest
 
 TASK = "fairbench.arenas.program:Program"
 """The task of every arena with a program."""
+PROGRAM_SUITE = "program"
+"""The name of the included suite of any training program, and of its arena."""
 FOLDER = "FAIRBENCH_TRIAL"
 """The environment variable that names the trial's folder, for the program and all processes that it starts."""
 ABOUT = "trial.json"

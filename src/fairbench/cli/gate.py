@@ -7,7 +7,7 @@ import csv
 import sys
 from typing import TYPE_CHECKING, Any
 
-from fairbench.cli.program_options import PROGRAM_SUITE, program_settings
+from fairbench.cli.program_options import metric_and_direction, program_settings
 from fairbench.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def _declared(options: argparse.Namespace) -> dict[str, Any]:
     options.unseeded = False
     options.variant = []
     settings = program_settings(options)
-    metric = settings[f"arenas.{PROGRAM_SUITE}.metric"]
+    metric, direction = metric_and_direction(options.metric)
     return {
         "settings": settings,
         "metric": metric,
-        "direction": settings[f"arenas.{PROGRAM_SUITE}.model.metrics"][metric],
+        "direction": direction,
         "steps": options.steps,
         "test_metric": options.test_metric or "",
     }

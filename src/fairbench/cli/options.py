@@ -1,19 +1,13 @@
-"""The options of the `fairbench` command, and the suite that they choose."""
+"""The options of the `fairbench` command."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from fairbench.cli.arguments import names, number, seconds, seeds, whole
-from fairbench.cli.program_options import PROGRAM_SUITE, add_program_options, program_settings
-from fairbench.common.errors import UsageError
-
-if TYPE_CHECKING:
-    from fairbench.optimizers.spec import OptimizerPlan
-    from fairbench.suites.schema import Suite
+from fairbench.cli.arguments import number, seconds, whole
+from fairbench.cli.program_options import add_program_options
 
 DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
@@ -138,98 +132,3 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     from fairbench.suites.settings import parse_setting  # slow to import
 
     return dict(parse_setting(text) for text in options.set)
-
-
-def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite of a command that runs or plans a study. The options of the command have changed it."""
-    from fairbench.suites.loader import load_suite
-    from fairbench.suites.overrides import Overrides
-
-    name = _suite_name(options)
-    changed: dict[str, Any] = {}
-    if options.compile:
-        changed["training.compile"] = True
-    changed.update(program_settings(options))
-    if options.first_steps is not None:
-        changed["first_steps"] = options.first_steps
-    changed.update(settings(options))
-    folders = _folders(options)
-    overrides = Overrides(
-        arenas=names("--arenas", options.arenas),
-        optimizers=names("--optimizers", options.optimizers),
-        added=options.add_optimizer,
-        settings=changed,
-        seeds=seeds(options.seeds),
-        steps=options.steps,
-        lr_grid=options.lr_grid or "",
-        folders=folders,
-        reference=options.reference or "",
-        variants=_variants(options),
-    )
-    suite = load_suite(name, overrides)
-    if options.optimizers and len(suite.optimizers) == 1:
-        (alone,) = suite.optimizers
-        remedy = "name two or more, separated by commas"
-        raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
-    return suite
-
-
-def _suite_name(options: argparse.Namespace) -> str:
-    """The name or file of the suite. Raises `UsageError` if the options mean two suites."""
-    given = _given_suites(options)
-    if len(set(given.values())) > 1:
-        both = " and ".join(f"{option} means {name}" for option, name in given.items())
-        raise UsageError(f"two suites were given: {both}; give one of them")
-    for name in given.values():  # all of them are the same
-        return name
-    if options.data_root:
-        return PAPER_SUITE
-    return DEFAULT_SUITE
-
-
-def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
-    """The suite that each option means."""
-    given = {}
-    if options.chosen:
-        given["SUITE"] = options.chosen
-    if options.suite:
-        given["--suite"] = options.suite
-    if options.smoke_test:
-        given["--smoke-test"] = "smoke"
-    if options.program:
-        given["--program"] = PROGRAM_SUITE
-    return given
-
-
-def _variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
-    """The variants of the program that the options give; empty without any.
-
-    Raises:
-        UsageError: there is only one variant, or an option does not go with variants.
-    """
-    from fairbench.suites.variants import parsed_variants
-
-    if not options.variant:
-        return {}
-    if not options.program:
-        raise UsageError("--variant needs --program; in a suite file it is a table, such as [variants.base]")
-    if options.optimizers or options.add_optimizer:
-        given = "--optimizers" if options.optimizers else "--add-optimizer"
-        raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")
-    variants = parsed_variants(options.variant, options.program)
-    if len(variants) < 2:
-        (name,) = variants
-        raise UsageError(f"--variant {name}: there is no other to compare it with; give --variant twice or more")
-    if options.lr_grid and "{lr}" not in "".join([options.program, *options.variant]):
-        raise UsageError(f"--lr-grid {options.lr_grid} has no effect: the command has no {{lr}}; leave it out")
-    return variants
-
-
-def _folders(options: argparse.Namespace) -> dict[str, str]:
-    """The folders of the user, by the kind of their data."""
-    folders = {}
-    if options.images:
-        folders["images"] = options.images
-    if options.text:
-        folders["text"] = options.text
-    return folders

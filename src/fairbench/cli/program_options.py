@@ -1,16 +1,18 @@
-"""The options of commands that describe a training program, and the settings that they make in its suite."""
+"""The options of commands that describe a training program, and what they make of its suite."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from fairbench.analysis.tables.metric_names import BETTER, direction_of
+from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 
-PROGRAM_SUITE = "program"
-"""The name of the suite, and of its arena."""
+if TYPE_CHECKING:
+    from fairbench.optimizers.spec import OptimizerPlan
 
 
 def add_program_options(command: argparse._ActionsContainer) -> None:
@@ -41,11 +43,7 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     missing = [option for option, value in needed.items() if value is None]
     if missing:
         raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
-    name, _, direction = options.metric.removeprefix("val/").rpartition(":")
-    if not name or direction not in ("min", "max"):
-        raise UsageError(
-            f"--metric must be a name and its better direction, such as val/loss:min; got {options.metric!r}"
-        )
+    name, direction = metric_and_direction(options.metric)
     _warn_of_direction(name, direction)
     arena = f"arenas.{PROGRAM_SUITE}"
     changed = {
@@ -68,6 +66,14 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
         changed[f"{arena}.model.own_length"] = True
     return changed
+
+
+def metric_and_direction(text: str) -> tuple[str, str]:
+    """The name of the metric and "min" or "max", from a value of --metric such as val/loss:min."""
+    name, _, direction = text.removeprefix("val/").rpartition(":")
+    if not name or direction not in ("min", "max"):
+        raise UsageError(f"--metric must be a name and its better direction, such as val/loss:min; got {text!r}")
+    return name, direction
 
 
 def _refuse_program_options(options: argparse.Namespace) -> None:
@@ -95,3 +101,27 @@ def _warn_of_direction(metric: str, direction: str) -> None:
             f"--metric {metric}:{direction}: {typed} values count as better, although the name says {by_name}",
             is_error=True,
         )
+
+
+def chosen_variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
+    """The variants of the program that the options give; empty without any.
+
+    Raises:
+        UsageError: there is only one variant, or an option does not go with variants.
+    """
+    from fairbench.suites.variants import parsed_variants
+
+    if not options.variant:
+        return {}
+    if not options.program:
+        raise UsageError("--variant needs --program; in a suite file it is a table, such as [variants.base]")
+    if options.optimizers or options.add_optimizer:
+        given = "--optimizers" if options.optimizers else "--add-optimizer"
+        raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")
+    variants = parsed_variants(options.variant, options.program)
+    if len(variants) < 2:
+        (name,) = variants
+        raise UsageError(f"--variant {name}: there is no other to compare it with; give --variant twice or more")
+    if options.lr_grid and "{lr}" not in "".join([options.program, *options.variant]):
+        raise UsageError(f"--lr-grid {options.lr_grid} has no effect: the command has no {{lr}}; leave it out")
+    return variants

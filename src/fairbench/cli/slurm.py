@@ -5,9 +5,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from fairbench.cli.chosen import chosen_run_options, chosen_target, prepare_data
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
-from fairbench.cli.running import chosen_run_options, chosen_target, prepare_data
 from fairbench.cli.slots import chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.study.folder import LOGS

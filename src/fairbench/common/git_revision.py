@@ -1,9 +1,10 @@
 """The commit of the git repository that tracks some code, and the files of the code that differ from it."""
 
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from fairbench.common.git import GitFailed, git
 
 CHANGES = "+changes"
 """What follows the commit if the code differs from it."""
@@ -35,12 +36,12 @@ def revision_of(main: Path, code: Iterable[Path]) -> Revision:
     """
     folder = main if main.is_dir() else main.parent
     try:
-        if not _git(folder, "ls-files", "--", str(main.absolute())):
+        if not git(folder, "ls-files", "--", str(main.absolute())):
             return Revision()
-        root = Path(_git(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
-        commit = _git(folder, "rev-parse", "HEAD").rstrip("\n")
-        listed = _git(root, "--no-optional-locks", "status", "--porcelain", "--no-renames", "-z")
-    except (OSError, subprocess.CalledProcessError):
+        root = Path(git(folder, "rev-parse", "--show-toplevel"))
+        commit = git(folder, "rev-parse", "HEAD")
+        listed = git(root, "--no-optional-locks", "status", "--porcelain", "--no-renames", "-z")
+    except (OSError, GitFailed):
         return Revision()
     places = [place.resolve() for place in code]
     changed = []
@@ -54,10 +55,3 @@ def revision_of(main: Path, code: Iterable[Path]) -> Revision:
 def _overlap(one: Path, other: Path) -> bool:
     """Whether a file or folder is the other one, or lies in it, or has it. Git names a new folder, not its files."""
     return one.is_relative_to(other) or other.is_relative_to(one)
-
-
-def _git(folder: Path, *words: str) -> str:
-    """What a command of git prints in a folder."""
-    command = ["git", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="surrogateescape", check=True)
-    return done.stdout

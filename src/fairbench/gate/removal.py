@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairbench.common.formatting import short_hash
+from fairbench.common.git import git, git_output
 from fairbench.gate.repository import files_of
 from fairbench.gate.session import Keep
-from fairbench.runner.git import Repository, git, git_output, own_index
+from fairbench.runner.git import Repository, own_index
 
 
 class Edit(NamedTuple):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import short_hash, some
+from fairbench.common.git import git
 from fairbench.gate.session import Entry
-from fairbench.runner.git import AUTHOR, WORKING_TREE, Repository, git
+from fairbench.runner.git import AUTHOR, WORKING_TREE, Repository
 
 REFS = "refs/fairbench/gate"
 """The references that keep the commits of sessions from being removed by git."""

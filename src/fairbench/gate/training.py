@@ -7,6 +7,7 @@ from typing import Any
 
 from fairbench.analysis.results import Results, collect
 from fairbench.analysis.results import Run as TrialRun
+from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.common.console import Terminal
 from fairbench.common.processes import cores
 from fairbench.common.terminal import say
@@ -24,9 +25,8 @@ from fairbench.suites.overrides import Overrides
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
-SUITE = "program"
-"""The included suite of any training program."""
-ARENA = f"arenas.{SUITE}"
+ARENA = f"arenas.{PROGRAM_SUITE}"
+"""The beginning of the keys of the program's arena."""
 SLOWEST = 3.0
 """The longest duration of a run beyond LEAST_SECONDS, as a multiple of the mean duration of a run of base.
 
@@ -68,7 +68,7 @@ class Trainer:
         runs = []
         for position in range(len(seeds)):
             for arm in batch.arms:
-                trial = results.arm(SUITE, arm).final[position]
+                trial = results.arm(PROGRAM_SUITE, arm).final[position]
                 runs.append(_run_of(trial, self.facts["metric"]))
         return runs
 
@@ -101,7 +101,9 @@ class Trainer:
         for arm, commit in batch.arms.items():
             variants[arm] = OptimizerPlan(BY_PROGRAM, variant=VariantPlan(revision=commit))
         steps = self.facts["steps"]
-        return load_suite(SUITE, Overrides(settings=settings, variants=variants, seeds=list(seeds), steps=steps))
+        return load_suite(
+            PROGRAM_SUITE, Overrides(settings=settings, variants=variants, seeds=list(seeds), steps=steps)
+        )
 
     def _keys_of_test(self) -> dict[str, str]:
         """The names by which the program reports values, by fairbench's names of these values.

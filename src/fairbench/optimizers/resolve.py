@@ -3,8 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection
 
 from fairbench.common.coercion import check_value
 from fairbench.common.errors import UsageError, unknown
@@ -66,8 +65,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
         load_factory(groups)
     horizon = _horizon(facts.factory, plan)
     arguments = arguments_of(facts.factory)
-    _check_options(name, facts.factory, plan, arguments)
-    _check_required(name, facts.factory, plan, arguments, selected={"lr", horizon, *extra})
+    _check_arguments(name, facts.factory, plan, arguments, searched={"lr", horizon, *extra})
     options = {**arguments.defaults, **facts.options, **plan.options}
     lacks = []
     if lr is None:
@@ -142,32 +140,31 @@ def _is_horizon_by_name(argument: inspect.Parameter) -> bool:
     return is_required and HORIZONS_IF_REQUIRED.fullmatch(argument.name) is not None
 
 
-def _given_options(plan: OptimizerPlan) -> Iterator[tuple[str, Any]]:
-    """The name and the value of each option of a plan, including options of single arenas."""
-    yield from plan.options.items()
-    for options in plan.arenas.values():
-        yield from options.items()
+def _check_arguments(
+    name: str, factory: str, plan: OptimizerPlan, arguments: Arguments, searched: Collection[str]
+) -> None:
+    """Raise UsageError unless the factory takes the learning rate and every option, and gets all that it requires.
 
-
-def _check_options(name: str, factory: str, plan: OptimizerPlan, arguments: Arguments) -> None:
-    """Raise UsageError unless the factory takes the learning rate and every option of the plan."""
+    Args:
+        name: the name of the optimizer.
+        factory: its factory.
+        plan: its options, some of which may be those of single arenas.
+        arguments: what the factory takes.
+        searched: the arguments that get a value in each trial.
+    """
     if not arguments.take("lr"):
         reason = "has no argument lr, which the sweep selects; wrap it in a function"
         raise UsageError(f"optimizers.{name}: {factory} {reason}")
     defaults = arguments.defaults
-    for option, value in _given_options(plan):
-        if not arguments.take(option):
-            raise unknown(f"hyperparameter of {name}", option, arguments.by_name)
-        check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
-
-
-def _check_required(
-    name: str, factory: str, plan: OptimizerPlan, arguments: Arguments, selected: Collection[str]
-) -> None:
-    """Raise UsageError if an argument without a default gets no value. The sweep gives values to `selected` ones."""
-    given = {option for option, _ in _given_options(plan)}
+    given = set()
+    for options in (plan.options, *plan.arenas.values()):
+        for option, value in options.items():
+            if not arguments.take(option):
+                raise unknown(f"hyperparameter of {name}", option, arguments.by_name)
+            check_value(f"optimizers.{name}.options.{option}", value, defaults.get(option))
+            given.add(option)
     for argument in arguments.required:
-        if argument not in given and argument not in selected:
+        if argument not in given and argument not in searched:
             passed = "fairbench passes parameters, lr, and the number of steps as total_steps or num_training_steps"
             remedy = f"--set {name}.{argument}=VALUE gives it"
             raise UsageError(f"optimizers.{name}: {factory} needs its argument {argument}: {passed}; {remedy}")

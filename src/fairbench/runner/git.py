@@ -2,15 +2,15 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
 from fairbench.common.files import remove
+from fairbench.common.git import GitFailed, git
 
 WORKING_TREE = "@"
 """The revision that stands for the working tree as it is now."""
@@ -137,29 +137,6 @@ def own_index() -> Iterator[dict[str, str]]:
             variables[f"GIT_AUTHOR_{key}"] = value
             variables[f"GIT_COMMITTER_{key}"] = value
         yield variables
-
-
-class GitFailed(Exception):
-    """A command of git failed; the message is its last line."""
-
-
-def git(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> str:
-    """What a command of git prints, without the line end. Raises `GitFailed` if it fails."""
-    output = git_output(folder, *words, variables=variables)
-    return output.decode(errors="surrogateescape").rstrip("\n")
-
-
-def git_output(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> bytes:
-    """The output of a command of git, byte for byte. Raises `GitFailed` if it fails."""
-    environment = {**os.environ, **(variables or {})}
-    try:
-        done = subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True)
-    except FileNotFoundError as error:
-        raise GitFailed("git is not installed") from error
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise GitFailed(lines[-1])
-    return done.stdout
 
 
 def _missing_submodules(folder: Path) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tiny import TINY, run_here
 
 import fairbench
 from fairbench.arenas.program import TASK
-from fairbench.cli import running
+from fairbench.cli import chosen
 from fairbench.cli.parser import parser
 from fairbench.report import study as report
 from fairbench.suites.loader import load_suite
@@ -68,10 +68,10 @@ def run_options(options):
     """Everything that `run`, `plan` and `slurm` do before they read data and begin to train."""
     options.device = options.device or "cuda"  # implied by slurm's --gres
     defaults = parser().parse_args(["run"])
-    running.chosen_run_options(argparse.Namespace(**{**vars(defaults), **vars(options)}))
+    chosen.chosen_run_options(argparse.Namespace(**{**vars(defaults), **vars(options)}))
     in_new_directory = argparse.Namespace(**vars(options))
     in_new_directory.output_dir = None  # the page's directory has `mini` here
-    running.chosen_target(in_new_directory)
+    chosen.chosen_target(in_new_directory)
 
 
 def only_parsed(options):

@@ -16,9 +16,9 @@ from documented import every_command
 from fabricated import sealed, stored
 from tiny import TINY
 
+from fairbench.cli.chosen import chosen_target
 from fairbench.cli.main import main
 from fairbench.cli.parser import command_names, parser
-from fairbench.cli.running import chosen_target
 from fairbench.cli.slots import chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.runner.devices import device_kind

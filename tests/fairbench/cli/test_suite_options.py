@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairbench.cli.options import chosen_suite
+from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.resolve import resolve_optimizer

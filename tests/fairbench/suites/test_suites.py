@@ -8,7 +8,7 @@ from fabricated import study
 from tiny import TINY, write_tiny
 
 from fairbench.arenas.registry import ARENAS, SIZED, load_arena
-from fairbench.cli.options import chosen_suite
+from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.data.loading import load_source

@@ -12,8 +12,8 @@ from documented import block
 from tiny import TINY, here, install, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
+from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.main import main
-from fairbench.cli.options import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer

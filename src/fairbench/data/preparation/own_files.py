@@ -12,18 +12,19 @@ from fairbench.data.preparation.write_folder import write_folder
 from fairbench.data.prepared import read_intact_folder
 
 
-def prepare_own(config: DatasetConfig, path: Path, folder: Path, again: bool = False) -> None:
+def prepare_own(config: DatasetConfig, folder: Path, again: bool = False) -> None:
     """Prepare a user's file or folder, unless arrays of its present content are there.
 
     Args:
-        config: the dataset.
-        path: the user's file or folder, an option of the dataset.
+        config: a dataset of the user, whose option `path` names the file or folder.
         folder: the folder of the prepared arrays.
         again: whether to prepare a dataset that is already prepared.
 
     Raises:
         UsageError: the path does not exist, its files cannot be read, or the arrays cannot be written.
     """
+    path = config.user_path
+    assert path is not None
     target = folder.resolve()  # a link to another disk stays
     if not again and _is_current(config, path, target):
         return

@@ -29,7 +29,7 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
     """
     folder = config.folder(options.data_root)
     if config.user_path is not None:
-        prepare_own(config, config.user_path, folder, options.again)
+        prepare_own(config, folder, options.again)
         return
     target = folder.resolve()  # a link to another disk stays
     if _is_current(config, options, target):

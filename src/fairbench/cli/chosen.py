@@ -1,0 +1,206 @@
+"""What the options of `fairbench run`, `plan`, `noise` and `slurm` choose: the suite, its study, and where it runs.
+
+Libraries that are slow to import are loaded after the options are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairbench.arenas.program import PROGRAM_SUITE
+from fairbench.cli.arguments import names, seeds
+from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE, settings
+from fairbench.cli.program_options import chosen_variants, program_settings
+from fairbench.cli.slots import check_gpus, chosen_slots
+from fairbench.common.errors import UsageError
+from fairbench.data.dataset_config import check_prepared, configs_of
+from fairbench.runner.devices import RunOptions
+from fairbench.study.target import Target, target_in
+from fairbench.suites.schema import Suite
+from fairbench.training.device_slot import DeviceSlot
+
+
+@dataclass(frozen=True)
+class ReadyStudy:
+    """A study that can begin: its optimizers can be loaded, and its data are prepared.
+
+    Attributes:
+        target: the suite, and the directory of its study.
+        slots: where its trials run, one for each concurrent trial.
+        device: a line that says how the device was chosen; empty if it was given.
+    """
+
+    target: Target
+    slots: list[DeviceSlot]
+    device: str
+
+
+def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) -> ReadyStudy:
+    """The study that the options choose, with its own data prepared. Nothing is written before the options are checked.
+
+    Args:
+        options: the options of the command.
+        gpus_elsewhere: whether a cluster has the GPUs, so that this machine needs none.
+
+    Raises:
+        UsageError: an option is wrong, the directory holds another suite, an optimizer cannot be loaded, or data are
+            missing.
+    """
+    target = chosen_target(options)
+    slots, device = chosen_slots(options, target)
+    if not gpus_elsewhere:
+        check_gpus(slots)
+    if options.set or options.add_optimizer:
+        # what was typed about optimizers is checked before any process is started, which checks all of them
+        from fairbench.runner.preflight import check_optimizers
+
+        check_optimizers(target.suite)
+    prepare_data(options, target.suite)
+    return ReadyStudy(target, slots, device)
+
+
+def chosen_suite(options: argparse.Namespace) -> Suite:
+    """The suite of a command that runs or plans a study. The options of the command have changed it."""
+    from fairbench.suites.loader import load_suite
+    from fairbench.suites.overrides import Overrides
+
+    name = _suite_name(options)
+    folders = _folders(options)
+    typed = settings(options)
+    changed: dict[str, Any] = {}
+    if options.compile:
+        changed["training.compile"] = True
+    changed.update(program_settings(options))
+    if options.first_steps is not None:
+        changed["first_steps"] = options.first_steps
+    changed.update(typed)
+    variants = chosen_variants(options)
+    overrides = Overrides(
+        arenas=names("--arenas", options.arenas),
+        optimizers=names("--optimizers", options.optimizers),
+        added=options.add_optimizer,
+        settings=changed,
+        seeds=seeds(options.seeds),
+        steps=options.steps,
+        lr_grid=options.lr_grid or "",
+        folders=folders,
+        reference=options.reference or "",
+        variants=variants,
+    )
+    suite = load_suite(name, overrides)
+    if options.optimizers and len(suite.optimizers) == 1:
+        (alone,) = suite.optimizers
+        remedy = "name two or more, separated by commas"
+        raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
+    return suite
+
+
+def _suite_name(options: argparse.Namespace) -> str:
+    """The name or file of the suite. Raises `UsageError` if the options mean two suites."""
+    given = _given_suites(options)
+    if len(set(given.values())) > 1:
+        both = " and ".join(f"{option} means {name}" for option, name in given.items())
+        raise UsageError(f"two suites were given: {both}; give one of them")
+    for name in given.values():  # all of them are the same
+        return name
+    if options.data_root:
+        return PAPER_SUITE
+    return DEFAULT_SUITE
+
+
+def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
+    """The suite that each option means."""
+    given = {}
+    if options.chosen:
+        given["SUITE"] = options.chosen
+    if options.suite:
+        given["--suite"] = options.suite
+    if options.smoke_test:
+        given["--smoke-test"] = "smoke"
+    if options.program:
+        given["--program"] = PROGRAM_SUITE
+    return given
+
+
+def _folders(options: argparse.Namespace) -> dict[str, str]:
+    """The folders of the user, by the kind of their data."""
+    folders = {}
+    if options.images:
+        folders["images"] = options.images
+    if options.text:
+        folders["text"] = options.text
+    return folders
+
+
+def chosen_target(options: argparse.Namespace) -> Target:
+    """The suite that the options of run, plan and slurm choose, and the directory of its study."""
+    suite = chosen_suite(options)
+    directory = options.output_dir or Path("results") / suite.name
+    return target_in(Path(directory), suite)
+
+
+def chosen_run_options(options: argparse.Namespace) -> RunOptions:
+    """The options of `fairbench run` on which no result depends, still without slots."""
+    limit = options.trial_timeout
+    if limit is not None and not 0 < limit < float("inf"):
+        raise UsageError(f"--trial-timeout must be a positive number of seconds, got {limit}")
+    every = options.checkpoint_every
+    if every is not None and not 0 <= every < float("inf"):
+        raise UsageError(f"--checkpoint-every must be a number of seconds, or 0 for none until a signal, got {every}")
+    if options.quiet and options.verbose:
+        raise UsageError("--quiet prints no lines of trials, --verbose does; leave one out")
+    for option, value in (("--workers", options.workers), ("--gpus", options.gpus)):
+        if options.ray is not None and value is not None:
+            raise UsageError(f"--ray runs as many trials as the cluster has resources for; leave out {option} {value}")
+    return RunOptions(
+        slots=(),
+        trial_timeout=limit or 0.0,
+        checkpoint_every=every,
+        timing=options.timing,
+        allow_mixed=options.allow_mixed,
+        fail_fast=options.fail_fast,
+        ray=options.ray,
+    )
+
+
+def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
+    """Prepare the folders of --images and --text, and check all other data, which `fairbench data` prepares."""
+    data_root = Path(options.data_root or "data")
+    folders = own_folders(options)
+    configs = configs_of(suite.data_tables)
+    own = []
+    if folders:
+        own = [config for config in configs if config.user_path]
+    others = [config for config in configs if config not in own]
+    check_prepared(others, data_root)
+    if not own:
+        return
+
+    from fairbench.data.preparation.own_files import prepare_own  # slow to import
+
+    given = ", ".join(f"{option} {path}" for option, path in folders.items())
+    for config in own:
+        folder = config.folder(data_root)
+        try:
+            prepare_own(config, folder)
+        except UsageError as error:
+            raise UsageError(f"{given}: {error}") from error
+
+
+def own_folders(options: argparse.Namespace) -> dict[str, Path]:
+    """The folders of --images and --text, by their options."""
+    folders = {}
+    for option, given in (("--images", options.images), ("--text", options.text)):
+        if not given:
+            continue
+        folder = Path(given)
+        if not folder.exists():
+            raise UsageError(f"{option} {folder}: there is no such folder or file in {Path.cwd()}")
+        if folder.is_dir() and not any(folder.iterdir()):
+            raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
+        folders[option] = folder
+    return folders
