@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import stdev
 
 import disturbed
+import programs
 import pytest
 from disturbed import Disturbed, results, tables
 
@@ -50,9 +51,13 @@ def final_losses(file="out/summary.csv"):
         return {(row["variant"], int(row["seed"])): float(row["test"]) for row in csv.DictReader(rows)}
 
 
-def test_processes_of_variants_load_nothing_that_only_a_step_of_torch_needs():
-    suite = load_suite("program", Overrides(variants=parsed_variants(["base", "more: 1"], PROGRAM)))
-    load = f"import sys; from importlib import import_module; [import_module(name) for name in {preload(suite)}]"
+def test_processes_of_programs_load_nothing_that_only_a_step_of_torch_needs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    programs.write_program(tmp_path)
+    variants = load_suite("program", Overrides(variants=parsed_variants(["base", "more: 1"], PROGRAM)))
+    optimizers = load_suite("mine.toml")
+    modules = [*preload(variants), *preload(optimizers)]
+    load = f"import sys; from importlib import import_module; [import_module(name) for name in {modules}]"
     code = f"{load}; print('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
