@@ -16,7 +16,7 @@ from fairbench.runner.executors.starting import ONE_THREAD
 from psilogic import PsiLogic
 
 pytest.importorskip("sphinx", reason="needs the dependency group docs, which Python 3.10 cannot install")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.xdist_group("site")  # one worker builds it
 ROOT = Path(__file__).parent.parent
 
 

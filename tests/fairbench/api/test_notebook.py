@@ -9,16 +9,19 @@ pytestmark = pytest.mark.xdist_group("servers")
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_optimizer.ipynb"
 QUICK = """
-from fairbench.report.figures import drawing
-drawing.DPI = 20
-drawing.STYLE["pdf.fonttype"] = 3
+from fairbench.report.figures.drawing import Drawing
+usual = Drawing.content
+def only_svg(drawing, form, panel=None):
+    return usual(drawing, form, panel) if form == "svg" else b""
+Drawing.content = only_svg
 """
 EDITED = """
 import json
 from pathlib import Path
 STRENGTH = 0.5
-study = fb.run(suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
-    reference="SignDescent", seeds=2, steps=10), "results/sign-descent", workers=2)
+edited = suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
+    reference="SignDescent", seeds=2, steps=10, lr_grid="1e-3:1e-2:2", settings={"final.settings": 1})
+study = fb.run(edited, "results/sign-descent", workers=2)
 [len(study.analyses.history.plans), len([*Path("results/sign-descent/optimizers").glob("*.py")]), study.complete]
 """
 REFUSED = """

@@ -168,6 +168,7 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ra
         while left > 0 and disturbed.keep_running(drivers, chance.uniform(seconds / 3, seconds)):
             disturbed.disturb(chance.choice(kinds))
             left -= 1
+        (disturbed.folder / "quick").touch()
         disturbed.end()
         assert results(disturbed.out) == results(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
         assert tables(disturbed.out) == tables(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"

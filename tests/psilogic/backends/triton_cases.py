@@ -9,6 +9,7 @@ import sys
 import traceback
 from array import array
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from triton_calls import unit_sums, update_
 from psilogic import PsiLogic
 from psilogic import decision as truth
 from psilogic.backends import foreach
+from psilogic.backends.factors import factors_of
 from psilogic.backends.triton import decide, decision_kernels, sum_kernels
 from psilogic.backends.triton import tables as triton_tables
 from psilogic.backends.triton import update as updates
@@ -56,6 +58,9 @@ for function in (kernels.update_kernel, tl.standard.sum):  # of this package, an
     interpreter._patch_lang(function.fn)
 # Once: the interpreter does so in each function that a kernel calls, and undoes it, which takes a third of its time.
 interpreter._patch_lang = lambda function: SimpleNamespace(restore=lambda: None)
+# It computes whether integers overflow, and drops the answer unless it debugs, which takes a quarter of its time.
+builder = interpreter.interpreter_builder
+builder.options = replace(builder.options, sanitize_overflow=False)
 
 
 def case(function):
@@ -144,7 +149,7 @@ class Problem:
         if self.scale is not None:
             grads = [g * s for g, s in zip(grads, self.spread(self.scale, exact), strict=True)]
         tensors = Tensors(params, grads, exp_avgs, exp_avg_sqs)
-        foreach.adam_(tensors, self.step(float(lr), betas, eps), DeviceTables())
+        foreach.adam_(tensors, factors_of(self.step(float(lr), betas, eps)), DeviceTables())
         return [[x.to(dtype) for x in xs] for xs in (params, exp_avgs, exp_avg_sqs)]
 
     def update(self, tables=None, lr=0.1, betas=BETAS, eps=1e-8):
