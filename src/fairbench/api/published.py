@@ -23,6 +23,7 @@ from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError, nearest
 from fairbench.report.fields import names_of
 from fairbench.report.table import Table
+from fairbench.study.folder import CONFIG
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -154,27 +155,45 @@ def verdicts(
         min_seeds=min_seeds,
         name=name,
     )
-    if _is_study(source):
-        return _of_study(source, question)
+    directory = _directory_of_study(source)
+    if directory:
+        return _of_study(directory, question)
     if _is_name(source):
         return _of_publication(source, question)
-    return _of_table(source, question)
+    judged = table_verdicts(source, question)
+    return Verdicts(
+        judged.comparisons,
+        names_of(Comparison),
+        alpha=question.alpha,
+        read_as=judged.read_as,
+        across=judged.across,
+        notes=judged.notes,
+    )
 
 
-def _is_study(source: Any) -> bool:
-    """Whether a source of verdicts is the directory of a study, rather than a folder with tables of runs."""
-    if not isinstance(source, str | Path) or source == "-" or not Path(source).is_dir():
-        return False
-    return (Path(source) / "config.json").exists() or not files_of(source)
+def _directory_of_study(source: Any) -> Path | None:
+    """The source of verdicts as the directory of a study; None for a folder with tables of runs, and for no folder.
 
+    A folder without a study and without such tables counts as a directory, so that its study is missed.
 
-def _check_study(directory: Path) -> None:
-    """Refuse a folder without a study that has files which may be tables, and name their pattern."""
+    Raises:
+        UsageError: the folder holds no study, but files which may be tables; the message has their pattern.
+    """
+    if not isinstance(source, str | Path) or source == "-":
+        return None
+    directory = Path(source)
+    if not directory.is_dir():
+        return None
+    if (directory / CONFIG).exists():
+        return directory
+    if files_of(directory):
+        return None
     pattern = pattern_of_files(directory)
-    if pattern and not (directory / "config.json").exists():
+    if pattern:
         raise UsageError(
-            f"{directory} holds no study, since it has no config.json; if its files are tables of runs, give {pattern}"
+            f"{directory} holds no study, since it has no {CONFIG}; if its files are tables of runs, give {pattern}"
         )
+    return directory
 
 
 def _check_name(name: str) -> None:
@@ -186,9 +205,8 @@ def _check_name(name: str) -> None:
         raise UsageError(f"there is neither a file nor a publication {name}{file}")
 
 
-def _of_study(directory: str | Path, question: Question) -> Verdicts:
+def _of_study(directory: Path, question: Question) -> Verdicts:
     """The verdicts of a study, at the error rate and in the words of its suite, which answer another question."""
-    _check_study(Path(directory))
     if question != Question():
         raise UsageError(f"{directory} is a study, whose suite has baselines, margins and alpha; leave the options out")
     analyses = open_study(directory).analyses
@@ -218,16 +236,3 @@ def _of_publication(name: str, question: Question) -> Verdicts:
     published = published_comparisons(load_publication(name), question.alpha, question.baselines)
     comparisons = [pair.comparison for pair in published]
     return Verdicts(comparisons, names_of(Comparison), alpha=question.alpha, published=published)
-
-
-def _of_table(source: Any, question: Question) -> Verdicts:
-    """The verdicts on the results of a table, or of several files as one table."""
-    judged = table_verdicts(source, question)
-    return Verdicts(
-        judged.comparisons,
-        names_of(Comparison),
-        alpha=question.alpha,
-        read_as=judged.read_as,
-        across=judged.across,
-        notes=judged.notes,
-    )
