@@ -17,7 +17,7 @@ class Aggregate:
     """A metric of an arm over the finished seeds, and the number of the remaining seeds by status.
 
     Attributes:
-        split: always "test".
+        split: the split that the verdict is about, "test", or "val" without a test split.
         mean: mean of the metric over the finished seeds, None when there are none.
         std: standard deviation over the finished seeds, ddof = 1; None for fewer than two seeds.
         n: number of finished seeds.
@@ -42,18 +42,18 @@ def aggregates(analyses: Analyses) -> list[Aggregate]:
     rows = []
     for arm in results.arms:
         for metric in results.metrics[arm.arena]:
-            rows.append(_aggregate(arm, metric))
+            rows.append(_aggregate(arm, metric, results.study.suite.decides))
     return rows
 
 
-def _aggregate(arm: ArmResults, metric: str) -> Aggregate:
-    """A metric of an arm over its final seeds."""
+def _aggregate(arm: ArmResults, metric: str, split: str) -> Aggregate:
+    """A metric of an arm over its final seeds. `split` is that of their scores."""
     values = arm.scores(metric)
     return Aggregate(
         arena=arm.arena,
         optimizer=arm.optimizer,
         metric=metric,
-        split="test",
+        split=split,
         mean=fmean(values) if values else None,
         std=deviation(values),
         n=len(values),

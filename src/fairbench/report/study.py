@@ -30,7 +30,7 @@ from fairbench.study.history import History
 from fairbench.study.plan import Lookup
 from fairbench.suites.schema import Suite
 
-VERSION = "3.0.0"
+VERSION = "4.0.0"
 """The version of all columns: the first number rises where one is removed or changes its meaning, the second where one
 is added."""
 MADE = re.compile(r"\w+\.csv|tables/\w+\.tex|figures/(paper/)?[\w.-]+\.(svg|pdf|png)")

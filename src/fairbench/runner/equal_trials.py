@@ -7,7 +7,6 @@ Equal values are a proof only if chance cannot explain them, see `is_exact`.
 import hashlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from fairbench.arenas.program import TASK
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import UsageError
+from fairbench.common.exact_values import FEW_EXAMPLES, MANY_EXAMPLES, is_exact
 from fairbench.study.plan import Lookup, arms
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -22,10 +22,6 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.search import NO_RATE
 
 WholeLookup = Callable[[TrialSpec], WholeRecord | None]
-MANY_EXAMPLES = 100_000
-"""A value that is no fraction of this number of examples is no accuracy, and has six decimals or more."""
-FEW_EXAMPLES = 1000
-"""As `MANY_EXAMPLES`, where the trials of a whole search agree."""
 FEWEST_EXACT = 2
 """The fewest different exact values that prove something in two trials."""
 
@@ -61,15 +57,6 @@ class Values:
     def exact(self, examples: int) -> int:
         """The number of different values that are no fractions of this number of examples."""
         return sum(is_exact(value, examples) for value in self.distinct)
-
-
-def is_exact(value: float, examples: int) -> bool:
-    """Whether a value has more digits than an accuracy on this number of examples, as a share or in percent.
-
-    Two accuracies of ten examples are often equal, and so are two losses with three decimals: they prove nothing.
-    """
-    fraction = Fraction(value).limit_denominator(examples)
-    return abs(float(fraction) - value) > 1e-12 * max(abs(value), 1.0)
 
 
 class EqualTrials:

@@ -100,7 +100,8 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         steps: number of training steps that were done.
-        final: the metrics at the end of a finished trial by split, "val" and in a final trial "test".
+        final: the metrics at the end of a finished trial by split, "val" and in a final trial "test". A program without
+            a test split has those of "val" in both.
         parameters: number of trainable parameters.
         clip_rate: share of the steps in which the gradients were clipped.
         gradients_per_step: gradients that a step computes on average: 1, unless the optimizer calls a closure.

@@ -232,11 +232,21 @@ class Suite:
         return "test" if "split" in self.breaks else "val"
 
     @property
-    def selection_name(self) -> str:
-        """The name of the split of `selection` in sentences."""
-        if "val" in (self.selection, self.decides):
-            return "validation"
+    def selected_on(self) -> str:
+        """The split of the values that records keep under "val": "val", or "test" where `selection` is that.
+
+        A program without a test split reports its validation split.
+        """
+        if self.decides == "val":
+            return "val"
         return self.selection
+
+    @property
+    def selection_name(self) -> str:
+        """The name of the split of `selected_on` in sentences."""
+        if self.selected_on == "val":
+            return "validation"
+        return "test"
 
     @property
     def data_tables(self) -> list[dict[str, Any]]:

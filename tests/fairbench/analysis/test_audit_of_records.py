@@ -131,3 +131,18 @@ def test_negatively_correlated_seeds_are_a_limit_of_welchs_test_alone():
     )
     assert spreads(times(-1), times(1), test="welch") == ""
     assert spreads(times(-1), test="welch", seeded=False) == "", "their seeds have no meaning"
+
+
+@pytest.mark.parametrize(
+    ("values", "evidence"),
+    [
+        ([0.7312345] * 3, "the same values: vit AdamW accuracy 0.7312345 at 3 seeds."),
+        ([0.75] * 3, None),
+        ([0.7312345, 0.7312346, 0.7312345], None),
+    ],
+)
+def test_a_seed_that_reaches_no_final_trial(values, evidence):
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), margin=0.02)
+    without_hash = recorded({"result.hashes.final_weights": ""})
+    flags = flags_of(the_study, Records(the_study, without_hash, PsiLogic=HIGH, AdamW=values))
+    assert flags.get("seed without effect") == evidence

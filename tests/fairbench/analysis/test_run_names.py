@@ -206,3 +206,25 @@ def test_seeds_in_the_paths_next_to_a_column_of_seeds_are_no_optimizers(tmp_path
     assert [(c.optimizer, c.test, c.n_optimizer) for c in verdicts] == [
         (name, "paired", 3) for name in ("Lion", "Muon", "PsiLogic")
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "without"),
+    [
+        ("adamw_s1 adamw_s2 adamw lion_s1 lion_s2", "adamw, and others have one, such as adamw_s1"),
+        ("adamw lion adamw-seed2 lion-seed2", "adamw, lion, and others have one, such as adamw-seed2"),
+        ("adamw_1 adamw_2 lion_1 lion_2 lion_last", "lion_last, and others have one, such as adamw_1"),
+    ],
+)
+def test_names_of_which_some_lack_a_seed_are_refused(names, without):
+    table = "run,loss\n" + "\n".join(f"{name},1.{number}" for number, name in enumerate(names.split()))
+    with pytest.raises(UsageError, match=f"no seed in {without}; .*: --columns optimizer=run"):
+        fb.verdicts(io.StringIO(table))
+    assert {c.optimizer for c in fb.verdicts(io.StringIO(table), columns={"optimizer": "run"})} <= {*names.split()}
+
+
+def test_numbers_from_1_on_behind_a_letter_are_seeds_next_to_names_without():
+    table = "run,loss\nadamw_s1,1.0\nadamw_s2,1.1\nadamw_s3,1.3\nlion,0.9\nlion,0.8\nlion,0.95\nvit-s16,1\n"
+    verdicts = fb.verdicts(io.StringIO(table))
+    assert verdicts[0].pair[1:] == ("adamw", "lion")
+    assert (verdicts[0].n_optimizer, verdicts[0].mean_baseline) == (3, pytest.approx(0.8833, abs=1e-4))

@@ -121,3 +121,11 @@ def test_nothing_is_known_of_the_tuning_of_a_table():
     for row in fb.verdicts(rows(), metric="test_acc").to_json()["comparisons"]:
         assert (row["tuned_optimizer"], row["tuned_baseline"]) == (None, None)
         assert row["verdict"] in ("better", "worse", "inconclusive")
+
+
+@pytest.mark.parametrize(("value", "noted"), [("1.23456", True), ("0.75", False), ("nan", False)])
+def test_equal_values_of_all_seeds_are_noted(value, noted):
+    table = "optimizer,seed,loss\n" + "".join(f"Adam,{seed},{value}\nLion,{seed},1.{seed}\n" for seed in (1, 2, 3))
+    verdicts = fb.verdicts(io.StringIO(table))
+    said = f"all 3 runs of Adam in loss have the value {value}: did the seed reach the program?"
+    assert any(note.startswith(said) for note in verdicts.notes) == noted

@@ -8,7 +8,7 @@ from tiny import run_here
 
 from fairbench.cli.main import main
 from fairbench.common.errors import UsageError
-from fairbench.runner.equal_trials import FEW_EXAMPLES, MANY_EXAMPLES, is_exact
+from fairbench.common.exact_values import FEW_EXAMPLES, MANY_EXAMPLES, is_exact
 from fairbench.runner.preflight import run_preflight
 from fairbench.suites.loader import load_suite
 from fairbench.training.device_slot import DeviceSlot

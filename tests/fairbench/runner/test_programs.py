@@ -1,5 +1,6 @@
 """Studies of training programs: by the command, killed and resumed, and with what programs show of themselves."""
 
+import csv
 import json
 import os
 import random
@@ -11,6 +12,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 import torch
 from disturbed import Disturbed, results, tables
@@ -383,6 +385,19 @@ def test_a_program_without_a_test_split_is_judged_on_its_validation_split(tmp_pa
     assert said in " ".join(shown.split())
     (flag,) = [flag for flag in fb.open("out").audit().rows if flag.name == "selection on what is reported"]
     assert (flag.severity, "about the validation split" in flag.evidence) == ("warn", True)
+    records = pyarrow.parquet.read_table("out/records.parquet").to_pylist()
+    measured = {row["val_loss"] for row in records if row["stage"] == "final"}
+    assert {float(row["val"]) for row in rows_of("summary.csv")} <= measured
+    assert {row["test"] for row in rows_of("summary.csv")} == {""}
+    assert {row["test_loss"] for row in records} == {None}
+    of_split = [*rows_of("aggregate.csv"), *rows_of("steps.csv"), *rows_of("lr_sweep.csv")]
+    assert {row["split"] for row in of_split} == {"val"}
+
+
+def rows_of(file):
+    """The rows of a data file of the study "out"."""
+    with Path("out", file).open() as rows:
+        return [*csv.DictReader(rows)]
 
 
 def test_all_that_is_missing_is_told_at_once(tmp_path, monkeypatch):

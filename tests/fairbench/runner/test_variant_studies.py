@@ -48,7 +48,7 @@ def write_program(folder, shift):
 def final_losses(file="out/summary.csv"):
     """The loss of each variant and seed."""
     with Path(file).open() as rows:
-        return {(row["variant"], int(row["seed"])): float(row["test"]) for row in csv.DictReader(rows)}
+        return {(row["variant"], int(row["seed"])): float(row["val"]) for row in csv.DictReader(rows)}
 
 
 def test_processes_of_programs_load_nothing_that_only_a_step_of_torch_needs(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from fairbench.analysis.comparison.judge import ROUNDING
 from fairbench.analysis.results import Run
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.checks import check
+from fairbench.common.exact_values import are_equal_without_chance
 from fairbench.common.formatting import some
 from fairbench.common.grouping import grouped
 from fairbench.study.record import Result
@@ -134,6 +135,27 @@ def duplicates(case: Analyses) -> str:
     if not equal:
         return ""
     return f"the same final weights: {some(sorted(equal))}."
+
+
+@check(
+    "seed without effect",
+    "warn",
+    "Pass the seed to the program, and run the study again: its runs are no more than one.",
+)
+def seed_without_effect(case: Analyses) -> str:
+    """Final trials of an arm ended with the same metrics at all seeds, which have too many digits for chance."""
+    equal = []
+    for arm in case.results.arms:
+        runs = [run for run in arm.final if run.status == "finished"]
+        if any(run.hash("final_weights") for run in runs):
+            continue  # equal weights have a flag of their own
+        for metric in case.results.metrics[arm.arena]:
+            values = arm.scores(metric)
+            if are_equal_without_chance(values):
+                equal.append(f"{arm.arena} {arm.optimizer} {metric} {values[0]:.10g} at {len(values)} seeds")
+    if not equal:
+        return ""
+    return f"the same values: {some(equal)}."
 
 
 def _groups_with_same_weights(case: Analyses, keep: Callable[[Run], bool]) -> list[list[Run]]:

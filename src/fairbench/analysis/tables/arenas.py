@@ -11,7 +11,12 @@ from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of
 from fairbench.analysis.tables.question import Question
 from fairbench.analysis.tables.readings import Reading, readings_of
-from fairbench.analysis.tables.suspicions import check_units, notes_on_other_metrics, notes_on_states
+from fairbench.analysis.tables.suspicions import (
+    check_units,
+    notes_on_equal_values,
+    notes_on_other_metrics,
+    notes_on_states,
+)
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
@@ -66,6 +71,7 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
         arms = arms_of(runs, notes)
         check_units(runs, metric, notes)
         notes += notes_on_other_metrics(readings, runs, entries)
+        notes += notes_on_equal_values(runs)
         said_by_table = bool(readings[0].texts.get("better"))
         table = ArenaTable(arena=arena, direction=direction, said_by_table=said_by_table, margin=margin, arms=arms)
         arenas.append(table)

@@ -14,7 +14,7 @@ from fairbench.analysis.tables.readers.name_parts import (
     labels_of_grid,
 )
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
-from fairbench.analysis.tables.seed_names import are_seeds, seeds_of_names
+from fairbench.analysis.tables.seed_names import are_seeds, names_without_seed, seeds_of_names
 from fairbench.analysis.tables.wide import ValueColumn, value_column, wide
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural, some
@@ -214,7 +214,12 @@ def _rows_of_run(sheet: Sheet, runs: RunNames, name: str, label: Label) -> list[
 
 
 def _with_seeds(columns: Columns, runs: RunNames) -> Sheet:
-    """The table with the optimizers and the seeds that the names in a column say, if each of them ends in a seed."""
+    """The table with the optimizers and the seeds that the names in a column say, if each of them ends in a seed.
+
+    Raises:
+        UsageError: some names seem to end in a seed, and others do not.
+    """
+    _check_seeds(columns, runs)
     if not runs.column or not _say_the_optimizer(columns, runs):
         return columns.sheet
     seeds = seeds_of_names(runs.names)
@@ -223,6 +228,20 @@ def _with_seeds(columns: Columns, runs: RunNames) -> Sheet:
     labels: list[Label] = [{"optimizer": seeds[name][0], "seed": seeds[name][1]} for name in runs.names]
     sheet = _with_labels(columns, runs, _without_known(columns, runs, labels))
     return sheet.with_note(note_on_seeds(seeds))
+
+
+def _check_seeds(columns: Columns, runs: RunNames) -> None:
+    """Raise UsageError if some names of runs that say the optimizer have a seed, and others lack it."""
+    if "seed" in columns.roles or "optimizer" in columns.given or not _say_the_optimizer(columns, runs):
+        return
+    without = names_without_seed(runs.names)
+    if without:
+        example = next(name for name in runs.names if name not in without)
+        column = runs.column or "columns"
+        raise UsageError(
+            f"{columns.sheet.name}: no seed in {some(without)}, and others have one, such as {example}; give each run "
+            f"its seed, leave it out, or say that these are names of optimizers: --columns optimizer={column}"
+        )
 
 
 def note_on_seeds(seeds: Mapping[str, tuple[str, str]]) -> str:

@@ -9,6 +9,7 @@ from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of, is_percentage
 from fairbench.analysis.tables.readings import Reading
 from fairbench.common.errors import UsageError
+from fairbench.common.exact_values import are_equal_without_chance
 from fairbench.common.formatting import plural, some
 from fairbench.common.grouping import grouped
 
@@ -103,6 +104,25 @@ def _diverged(reading: Reading, column: str) -> bool:
     except ValueError:
         return False  # a column that is not judged may have any text
     return value is not None and math.isnan(value)
+
+
+def notes_on_equal_values(runs: Sequence[Reading]) -> list[str]:
+    """Notes on optimizers all of whose runs have one value, with too many digits for chance.
+
+    Args:
+        runs: a reading of each run that is judged in an arena.
+    """
+    values_of = grouped((run.optimizer, run.value()) for run in runs)
+    notes = []
+    for optimizer, values in values_of.items():
+        known = [value for value in values if value is not None]
+        if are_equal_without_chance(known):
+            place = runs[0].entry.arena
+            notes.append(
+                f"all {len(known)} runs of {optimizer} in {place} have the value {known[0]:.10g}: did the seed reach "
+                "the program? If not, they are no more than one run"
+            )
+    return notes
 
 
 def notes_on_states(readings: Sequence[Reading]) -> list[str]:

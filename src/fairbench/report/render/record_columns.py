@@ -12,6 +12,7 @@ from fairbench.report.render.mechanism_columns import mechanism_columns
 from fairbench.report.render.record_column import RecordColumn, Value, key_columns
 from fairbench.report.render.record_facts import FACTS, Fact
 from fairbench.study.record import plain_values
+from fairbench.suites.schema import Suite
 
 
 def columns(results: Results, runs: Sequence[Run]) -> list[RecordColumn]:
@@ -89,27 +90,28 @@ def _metric_names(results: Results) -> list[str]:
 
 
 def _metric_columns(results: Results) -> Iterator[RecordColumn]:
-    """A column for each metric at the end of a trial, on the validation split and on the test split."""
-    selection = results.study.suite.selection
+    """A column for each metric at the end of a trial, on validation examples and on test examples."""
+    suite = results.study.suite
     for split, words in (("val", "validation"), ("test", "test")):
         for metric in _metric_names(results):
             yield RecordColumn(
                 name=f"{split}_{metric}",
                 type="number",
-                description=f"{metric} at the end on the {words} split",
-                value=partial(_final, selection, split, metric),
+                description=f"{metric} at the end on {words} examples",
+                value=partial(_final, suite, split, metric),
             )
 
 
-def _final(selection: str, split: str, metric: str, run: Run) -> float | None:
+def _final(suite: Suite, split: str, metric: str, run: Run) -> float | None:
     """A metric on a split at the end of a trial; None if it was not measured.
 
-    Records keep the metrics of the split that selects under "val", even if that is the test split.
+    Records keep the metrics of the split that selects under "val", even if that is the test split. They have those of
+    the split that decides under "test", even if that is the validation split.
     """
-    if selection == "val":
-        return run.metric(split, metric)
-    if split == "test":
+    if split == suite.selected_on:
         return run.metric("val", metric)
+    if split == suite.decides:
+        return run.metric("test", metric)
     return None
 
 

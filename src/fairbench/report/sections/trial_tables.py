@@ -70,8 +70,8 @@ class FinalValue(Trial):
     """A metric at the end of a final trial at the selected setting, finished or not, with the facts of that trial.
 
     Attributes:
-        val: the metric on the validation split; empty unless the trial finished, or if the suite never reads the split.
-        test: the metric on the test split; empty unless the trial finished.
+        val: the metric on validation examples; empty unless the trial finished, or if the suite never reads them.
+        test: the metric on test examples; empty unless the trial finished, or if the suite has none.
         steps: steps of training done; empty if the trial failed or is missing.
         parameters: number of trainable parameters of the model.
         clip_rate: share of the steps in which the gradients were clipped.
@@ -146,7 +146,7 @@ def search_table(results: Results) -> Table[SearchedValue]:
                     **trial,
                     stage=run.stage,
                     metric=metric,
-                    split=results.study.suite.selection,
+                    split=results.study.suite.selected_on,
                     value=run.metric("val", metric),
                     status=run.status,
                     selected=run.selected,
@@ -169,14 +169,15 @@ def _final_values(results: Results, run: Run) -> Iterator[FinalValue]:
     """A row for each metric of a final trial."""
     trial = _trial(results, run)
     measured: dict[str, Any] = {name: getattr(run.result, name, None) for name in MEASURED}
-    reads_val = results.study.suite.selection == "val"
+    reads_val = results.study.suite.selected_on == "val"
+    reads_test = results.study.suite.decides == "test"
     for metric in results.metrics[run.arena]:
         yield FinalValue(
             **trial,
             status=run.status,
             metric=metric,
             val=run.metric("val", metric) if reads_val else None,
-            test=run.metric("test", metric),
+            test=run.metric("test", metric) if reads_test else None,
             **measured,
             hash_initial_weights=run.hash("initial_weights"),
             hash_batches=run.hash("batches"),
@@ -192,7 +193,7 @@ def _points(results: Results, run: Run) -> Iterator[tuple[int, str, str, float]]
     """
     for step, loss in run.details.loss_curve.points("loss"):
         yield step, "train", "loss", loss
-    split = results.study.suite.selection
+    split = results.study.suite.selected_on
     evaluations = run.details.evaluations
     for index, step in enumerate(evaluations.steps):
         for metric in results.metrics[run.arena]:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from fairbench.common.errors import UsageError
-from fairbench.runner.equal_trials import FEW_EXAMPLES, Values, ignored_rate
+from fairbench.common.exact_values import FEW_EXAMPLES
+from fairbench.runner.equal_trials import Values, ignored_rate
 from fairbench.runner.trainings.program_runs import QUICK, Run
 from fairbench.study.trial_spec import TrialSpec
 
