@@ -97,7 +97,7 @@ class PsiLogic(Observable):
     Raises:
         ValueError: a hyperparameter is out of its range; the message names it and its value.
         TypeError: the call has an argument or the order of the published package psilogic 0.3 to 0.6.
-        RuntimeError: the parameters are those of FSDP1, or ZeRO-1 makes the optimizer.
+        RuntimeError: the parameters are those of FSDP1, or ZeRO-1 makes an optimizer that pools or clips over tensors.
 
     Example:
         >>> model = torch.nn.Linear(8, 2)
@@ -183,7 +183,8 @@ class PsiLogic(Observable):
         Raises:
             ValueError: naming the argument and its value; the optimizer is not changed then.
             TypeError: the group has an argument of the published package only; the optimizer is not changed then.
-            RuntimeError: its parameters are those of FSDP1; the optimizer is not changed then.
+            RuntimeError: its parameters are those of FSDP1, or ZeRO-1 hides tensors whose norms it needs; the optimizer
+                is not changed then.
         """
         is_constructed = "_sharding" in self.__dict__
         if isinstance(param_group, dict):
@@ -197,7 +198,7 @@ class PsiLogic(Observable):
         group = self.param_groups[-1]
         mark(group)
         try:
-            refuse_hidden(group["params"])
+            refuse_hidden(group)
         except RuntimeError:
             self.param_groups.pop()
             raise

@@ -1,13 +1,13 @@
 """Sharded tensors: this rank's piece, its position in the whole tensor, and the ranks that hold the others.
 
-DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and ZeRO give an optimizer no such
-information, and are refused.
+DTensors (FSDP2, HSDP, tensor parallelism) contain how they are split. FSDP1 and DeepSpeed's ZeRO give an optimizer no
+such information, and are refused.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,21 +64,25 @@ def is_dtensor(x: Tensor) -> bool:
     return type(x) not in (Tensor, Parameter) and hasattr(x, "placements")
 
 
-def refuse_hidden(params: Iterable[Tensor]) -> None:
-    """Refuse an optimizer that gets parts of tensors without a word about the rest: of FSDP1, or made by ZeRO-1.
+def refuse_hidden(group: Mapping[str, Any]) -> None:
+    """Refuse a group whose steps need the norms of tensors that a wrapper hides.
+
+    FSDP1 gives an optimizer pieces of tensors, ZeRO-1 some of the tensors.
 
     Raises:
         RuntimeError: naming the wrapper, and what to use instead.
     """
-    if any(hasattr(p, "_fsdp_flattened") for p in params):
+    if any(hasattr(p, "_fsdp_flattened") for p in group["params"]):
         raise RuntimeError(
             "PsiLogic needs the norms of whole tensors, and the parameters of FullyShardedDataParallel (FSDP1) are "
             "pieces of a flat one; use torch.distributed.fsdp.fully_shard (FSDP2), whose parameters know their shards"
         )
-    if _is_called_by(sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")):
+    joins_tensors = group["chaos_scope"] != "tensor" or group["max_grad_norm"] is not None
+    if joins_tensors and _is_called_by(sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")):
         raise RuntimeError(
-            "PsiLogic pools norms over all tensors, and ZeroRedundancyOptimizer gives it only those of one rank; "
-            "use DistributedDataParallel with a plain PsiLogic, or fully_shard (FSDP2) to split its state"
+            f"chaos_scope={group['chaos_scope']!r} with max_grad_norm={group['max_grad_norm']!r} needs the norms of all "
+            "tensors, and ZeroRedundancyOptimizer gives PsiLogic only those of one rank; leave both at their defaults "
+            "and call clip_grad_norm_ before the step, or use fully_shard (FSDP2) to split the state"
         )
 
 

@@ -263,11 +263,39 @@ def flat_partitions(keeps_shapes):
     return "no error"
 
 
+def with_zero():
+    """Steps with ZeRO-1, which gives each process whole tensors, equal those without it; also those of a resumed one."""
+    options = {**OPTIONS["everything, tensor"], "max_grad_norm": None}
+    wholes = parameters(SHAPES)
+    plain = PsiLogic(wholes, **options)
+    seen = watch(plain)
+    params = parameters(SHAPES)
+    optimizer = ZeroRedundancyOptimizer(params, PsiLogic, **options)
+    for t, grads in enumerate(script(SHAPES)):
+        if t == STEPS // 2:
+            saved = consolidated(optimizer)
+            optimizer = ZeroRedundancyOptimizer(params, PsiLogic, **options)
+            optimizer.load_state_dict(saved)
+        train(plain, wholes, [grads])
+        train(optimizer, params, [grads])
+        for i, (p, whole) in enumerate(zip(params, wholes, strict=True)):
+            same(p, whole, f"step {t}, tensor {i}", rtol=0, atol=0)
+    return acted(seen)
+
+
+def consolidated(optimizer):
+    """The state dict of a ZeroRedundancyOptimizer, which one process collects, for all of them."""
+    optimizer.consolidate_state_dict(to=0)
+    saved = [optimizer.state_dict() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(saved)
+    return saved[0]
+
+
 def made_over_hidden_tensors(how):
     """An optimizer over FSDP1's parameters, as a group that is added later, or made by ZeRO-1; returns the error."""
-    if how == "ZeRO":
+    if how in ("max_grad_norm", "group"):
         params = parameters(SHAPES[:3])
-        return error_of(ZeroRedundancyOptimizer, params, optimizer_class=PsiLogic)
+        return error_of(ZeroRedundancyOptimizer, params, optimizer_class=PsiLogic, **OPTIONS[how])
     model = FullyShardedDataParallel(
         Holder(parameters(SHAPES)),
         device_id=torch.device("cpu"),

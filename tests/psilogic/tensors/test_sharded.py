@@ -14,6 +14,7 @@ from sharded_cases import (
     follow,
     made_over_hidden_tensors,
     overflow,
+    with_zero,
     without_gradients,
 )
 from sharded_layouts import SCHEMES
@@ -171,12 +172,19 @@ def test_sums_move_to_where_their_ranks_can_add_them(monkeypatch) -> None:
     assert reduced_on == ["cpu", "meta"]
 
 
+def test_zero_changes_no_bit(processes) -> None:
+    for fired, rested in processes.run(2, with_zero):
+        assert fired
+        assert rested
+
+
 # Errors.
 
 
-@pytest.mark.parametrize("how", ["original", "flat", "added", "ZeRO"])
+@pytest.mark.parametrize("how", ["original", "flat", "added", "max_grad_norm", "group"])
 def test_wrappers_that_hide_tensors_are_refused(processes, how) -> None:
-    wrapper = "ZeroRedundancyOptimizer" if how == "ZeRO" else "FullyShardedDataParallel (FSDP1)"
+    of_zero = how in ("max_grad_norm", "group")
+    wrapper = "ZeroRedundancyOptimizer" if of_zero else "FullyShardedDataParallel (FSDP1)"
     for message in processes.run(2, made_over_hidden_tensors, how):
         assert "fully_shard (FSDP2)" in message
         assert wrapper in message
