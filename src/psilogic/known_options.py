@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Any
 
-from psilogic.options import NUMBERS, OPTIONS, has_plain, is_plain, numbers_of, others_of, values_of
+from psilogic.options import NUMBERS, OPTIONS, has_plain, is_plain, is_readable, numbers_of, others_of
 from psilogic.tensors.buckets import Group
 from psilogic.tensors.lookups import have_same
 
@@ -11,11 +11,13 @@ OTHERS = tuple(name for name in OPTIONS if name not in NUMBERS)
 
 
 class KnownOptions:
-    """Values of options, which are Python's: the same object has the same value in each step."""
+    """Values of options. The same object has the same value in each step, but for tensors, whose values may change."""
 
     def __init__(self) -> None:
         self.others: list[tuple[Any, ...]] = []  # the options of each group that are not in NUMBERS
-        self._numbers: list[tuple[Any, ...]] = []  # those that are
+        self.has_tensors = False  # whether a number is a tensor in host memory
+        self.reading = 0  # counts how often a number had another value, or was a tensor
+        self._numbers: list[tuple[Any, ...]] = []  # the options in NUMBERS
         # The same objects, group after group.
         self._every_other: list[Any] = []
         self._every_number: list[Any] = []
@@ -24,7 +26,7 @@ class KnownOptions:
         """Whether the groups have the same objects as before for all options that are not in NUMBERS."""
         return have_same(groups, OTHERS, self._every_other)
 
-    def take(self, groups: list[Group], has_others: bool) -> bool | None:
+    def take(self, groups: list[Group], has_others: bool) -> bool:
         """Take the options of the groups.
 
         Args:
@@ -32,20 +34,26 @@ class KnownOptions:
             has_others: what `has_others_of` has returned for them.
 
         Returns:
-            Whether a number has another value than before; None, and nothing is taken, if a value is not Python's.
+            False, and nothing is taken, if a value is neither Python's nor a number that a tensor in host memory has.
         """
-        numbers_are_known = have_same(groups, NUMBERS, self._every_number)
-        if has_others and numbers_are_known:
-            return False
+        if has_others and have_same(groups, NUMBERS, self._every_number):
+            if self.has_tensors:
+                self.reading += 1
+            return True
         numbers = list(map(numbers_of, groups))
+        every_number = list(chain.from_iterable(numbers))
+        if not all(map(is_readable, every_number)):
+            return False
         if not has_others:
-            if not all(map(has_plain, map(values_of, groups))):
-                return None
-            self.others = list(map(others_of, groups))
-            self._every_other = list(chain.from_iterable(self.others))
-        elif not all(map(is_plain, numbers)):
-            return None
-        changed = numbers != self._numbers
+            others = list(map(others_of, groups))
+            if not all(map(has_plain, others)):
+                return False
+            self.others = others
+            self._every_other = list(chain.from_iterable(others))
+        had_tensors = self.has_tensors
+        self.has_tensors = not all(map(is_plain, numbers))
+        if self.has_tensors or had_tensors or numbers != self._numbers:
+            self.reading += 1
         self._numbers = numbers
-        self._every_number = list(chain.from_iterable(numbers))
-        return changed
+        self._every_number = every_number
+        return True

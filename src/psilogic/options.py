@@ -219,7 +219,7 @@ _SWITCHES = {
     "fused": Option(Switch(or_none=True)),
 }
 OPTIONS = {**_REAL_NUMBERS, **_WHOLE_NUMBERS, **_CHOICES, **_SWITCHES}
-"""All options but `amsgrad`, in the order in which they are checked."""
+"""All options but `amsgrad`, in the order in which they are checked: `betas` is the first."""
 
 NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sharing.NONE)
 """Options that may be vectors over the tensors of a bucket on every device."""
@@ -234,18 +234,22 @@ numbers_of = itemgetter(*NUMBERS)
 others_of = itemgetter(*[name for name in OPTIONS if name not in NUMBERS])
 """Those of the options that are not in NUMBERS."""
 _PLAIN = frozenset({float, int, bool, str, tuple, NoneType})
-_BETAS = list(OPTIONS).index("betas")
 
 
 def has_plain(values: tuple[Any, ...]) -> bool:
-    """Whether the values of all options are Python's: no tensor, no list, no number of NumPy."""
-    betas = values[_BETAS]
+    """Whether the values of some options are Python's: no tensor, no list, no number of NumPy; `betas` is the first."""
+    betas = values[0]
     return type(betas) is tuple and is_plain((*values, *betas))
 
 
 def is_plain(values: tuple[Any, ...]) -> bool:
     """Whether all values are Python's."""
     return _PLAIN.issuperset(map(type, values))
+
+
+def is_readable(value: Any) -> bool:
+    """Whether a value is Python's, or a tensor that the host can read at no cost."""
+    return type(value) in _PLAIN or (isinstance(value, Tensor) and value.is_cpu)
 
 
 def as_plain(group: dict[str, Any]) -> dict[str, Any]:

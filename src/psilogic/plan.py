@@ -1,8 +1,9 @@
 """The plan of a step: which backend updates which tensors by which launches, for later steps that would find the same.
 
 It depends on options, on which parameters have gradients, and on metadata and addresses of tensors, but on no value.
-The next step compares all of this, which takes a small part of the time of a new plan. Numbers, such as the learning
+A later step compares all of this, which takes a small part of the time of a new plan. Numbers, such as the learning
 rate, and the addresses of gradients may change: the step reads them again. After any other change a new plan is made.
+Several plans are kept, for trainings in which not all parameters have gradients in each step.
 """
 
 from array import array
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from psilogic.known_options import KnownOptions
+from psilogic.options import is_plain, numbers_of
 from psilogic.planned_bucket import Found, PlannedBucket
 from psilogic.step import BucketStep, Repetition
 from psilogic.tensors.buckets import Group
@@ -23,6 +25,8 @@ from psilogic.tensors.norms import TensorList
 from psilogic.tensors.scalars import State
 
 HAS_DISTRIBUTED = dist.is_available()
+MOST_PLANS = 4
+"""Plans that are kept at one time."""
 
 
 class Conditions(NamedTuple):
@@ -45,6 +49,7 @@ class Key(NamedTuple):
 
     conditions: Conditions
     is_distributed: bool
+    has_tensors: bool  # whether a number is a tensor in host memory
     others: list[tuple[Any, ...]]  # the options of each group that are not in NUMBERS
     counts: list[int]  # as in `Participants`
     param_ids: bytes  # likewise
@@ -63,75 +68,37 @@ NO_EXECUTION: Counter[str] = Counter()
 """What a plan without buckets has executed. It never changes."""
 
 
-class Plan:
-    """The plan of the last step. Between steps it keeps none of the caller's tensors."""
+class PlannedStep:
+    """The plan of the steps that have a key in common. Between steps it keeps none of the caller's tensors.
 
-    def __init__(self) -> None:
+    Args:
+        key: what the steps have in common.
+        reading: of the numbers that its buckets have, as in `KnownOptions`.
+    """
+
+    def __init__(self, key: Key, reading: int) -> None:
+        self.key = key
+        self.reading = reading
         self.forget()
 
-    def __reduce__(self) -> tuple[type["Plan"], tuple[()]]:
-        return Plan, ()  # a copy is empty: addresses are part of a plan
-
-    def forget(self) -> None:
-        """Forget the plan: the next step makes a new one."""
-        self._key: Key | None = None  # of the last step
-        self.options = KnownOptions()
-        self._forget_buckets()
-
-    def _forget_buckets(self) -> None:
-        self._buckets: list[PlannedBucket] = []
-        self._repetition: Repetition | None = None
-        self._executed = NO_EXECUTION
-
-    def recall(
-        self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions, has_others: bool
-    ) -> Recalled:
-        """What is known about the step of these groups; `has_others` as in `KnownOptions.take`.
-
-        Without gradients there is nothing to do, and the plan stays for the step that has some.
-
-        `keep` is called after a step whose key is that of the step before: a guard, which a plan needs, is as costly as
-        ten plans.
-        """
-        found = participants(groups)
-        is_distributed = HAS_DISTRIBUTED and dist.is_initialized()
-        if not found.params and not is_distributed:  # otherwise another rank may have gradients
-            return Recalled(works=[])
-        numbers_changed = self.options.take(groups, has_others)
-        if numbers_changed is None:  # a tensor may change from step to step
-            self.forget()
-            return NOTHING
-        key = Key(conditions, is_distributed, self.options.others, found.counts, found.ids)
-        if key != self._key:
-            self._key = key
-            self._forget_buckets()
-            return NOTHING
-        found_buckets = self._find(found, every_state)
-        if not found_buckets:
-            return Recalled(recurs=True)
-        group_of_each: list[Group] = []
-        if numbers_changed or self._repetition is None:
-            for group, count in zip(groups, found.counts, strict=True):
-                group_of_each += [group] * count
-        if self._repetition is not None:
-            return self._repeated(self._repetition, found_buckets, group_of_each, numbers_changed)
-        works: list[BucketStep] = []
-        for planned, of_bucket in zip(self._buckets, found_buckets, strict=True):
-            works.append(planned.step(of_bucket, group_of_each, numbers_changed))
-        return Recalled(works, recurs=True)
-
-    def _find(self, participants: Participants, every_state: MutableMapping[Tensor, State]) -> list[Found]:
+    def find(self, participants: Participants, every_state: MutableMapping[Tensor, State]) -> list[Found]:
         """The tensors of all buckets; none without a plan. One that does not hold for a bucket is forgotten."""
         found_buckets: list[Found] = []
-        for planned in self._buckets:
+        for planned in self.buckets:
             found = planned.find(participants, every_state)
             if found is None:
-                self._forget_buckets()
+                self.forget()
                 return []
             found_buckets.append(found)
         return found_buckets
 
-    def _repeated(
+    def forget(self) -> None:
+        """Forget the buckets."""
+        self.buckets: list[PlannedBucket] = []
+        self.repetition: Repetition | None = None
+        self.executed = NO_EXECUTION
+
+    def repeated(
         self, repetition: Repetition, found_buckets: list[Found], group_of_each: list[Group], numbers_changed: bool
     ) -> Recalled:
         """The step as a repetition of that before, which takes what has changed: numbers and addresses of gradients."""
@@ -140,12 +107,97 @@ class Plan:
             if found.moved is not None:
                 repetition.move_gradients(position, found.moved)
             if numbers_changed:
-                self._buckets[position].fill(found, group_of_each, numbers_changed)
+                self.buckets[position].fill(found, group_of_each, numbers_changed)
             changed += found.changed()
         if numbers_changed:
             repetition.take_numbers()
-            self._release()
+            self.release()
         return Recalled(repeated=changed)
+
+    def release(self) -> None:
+        """Let the buckets forget the caller's tensors."""
+        for planned in self.buckets:
+            planned.bucket.release()
+
+    def keep(self, works: list[BucketStep]) -> None:
+        """Keep the buckets of a step that has been taken, without the caller's tensors."""
+        position = {param_id: i for i, param_id in enumerate(array("q", self.key.param_ids))}
+        repetition = None
+        if not any(self.key.conditions) and len({work.backend for work in works}) == 1:
+            repetition = works[0].backend.repetition(works)
+        buckets = []
+        for work in works:
+            buckets.append(PlannedBucket(work, [position[id(p)] for p in work.bucket.params]))
+        # there may be no guard of such tensors, and there is no stream while a CUDA graph is being captured
+        if all(planned.guard is not None and planned.stream is not None for planned in buckets):
+            self.buckets = buckets
+            self.repetition = repetition
+            executed: Counter[str] = Counter()
+            for work in works:
+                executed[work.backend.name] += len(work.states)
+            self.executed = executed
+
+
+class Plan:
+    """The plans of the last steps."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def __reduce__(self) -> tuple[type["Plan"], tuple[()]]:
+        return Plan, ()  # a copy is empty: addresses are part of a plan
+
+    def forget(self) -> None:
+        """Forget all plans: the next step makes a new one."""
+        self._steps: list[PlannedStep] = []  # that of the last step is the first
+        self.options = KnownOptions()
+
+    def recall(
+        self, groups: list[Group], every_state: MutableMapping[Tensor, State], conditions: Conditions, has_others: bool
+    ) -> Recalled:
+        """What is known about the step of these groups; `has_others` as in `KnownOptions.take`.
+
+        Without gradients there is nothing to do, and the plans stay for steps that have some.
+
+        `keep` is called after a step with a key that is known: a guard, which a plan needs, is as costly as ten plans.
+        """
+        found = participants(groups)
+        is_distributed = HAS_DISTRIBUTED and dist.is_initialized()
+        if not found.params and not is_distributed:  # otherwise another rank may have gradients
+            return Recalled(works=[])
+        if not self.options.take(groups, has_others):  # a tensor on a device may change from step to step
+            self.forget()
+            return NOTHING
+        options = self.options
+        key = Key(conditions, is_distributed, options.has_tensors, options.others, found.counts, found.ids)
+        planned = self._first_with(key)
+        if planned is None:
+            self._steps = [PlannedStep(key, options.reading), *self._steps[: MOST_PLANS - 1]]
+            return NOTHING
+        numbers_changed = planned.reading != options.reading
+        planned.reading = options.reading
+        found_buckets = planned.find(found, every_state)
+        if not found_buckets:
+            return Recalled(recurs=True)
+        group_of_each: list[Group] = []
+        if numbers_changed or planned.repetition is None:
+            for group, count in zip(groups, found.counts, strict=True):
+                group_of_each += [group] * count
+        if planned.repetition is not None:
+            return planned.repeated(planned.repetition, found_buckets, group_of_each, numbers_changed)
+        works: list[BucketStep] = []
+        for bucket, of_bucket in zip(planned.buckets, found_buckets, strict=True):
+            works.append(bucket.step(of_bucket, group_of_each, numbers_changed))
+        return Recalled(works, recurs=True)
+
+    def _first_with(self, key: Key) -> PlannedStep | None:
+        """What is known about the steps with a key, which is then the first; None for a new key."""
+        for position, planned in enumerate(self._steps):
+            if planned.key == key:
+                if position > 0:
+                    self._steps.insert(0, self._steps.pop(position))
+                return planned
+        return None
 
     def repeat(self, changed: TensorList) -> Counter[str]:
         """Take the step before again.
@@ -156,46 +208,29 @@ class Plan:
         Returns:
             The number of tensors by backend.
         """
-        assert self._repetition is not None  # otherwise nothing is recalled to be repeated
-        self._repetition.run(changed)
-        return self._executed
-
-    def _release(self) -> None:
-        """Let the buckets forget the caller's tensors."""
-        for planned in self._buckets:
-            planned.bucket.release()
+        planned = self._steps[0]
+        assert planned.repetition is not None  # otherwise nothing is recalled to be repeated
+        planned.repetition.run(changed)
+        return planned.executed
 
     def keep(self, works: list[BucketStep]) -> None:
         """Keep the plan of a step that has been taken, by this plan or by a new one, without the caller's tensors."""
-        if self._buckets:  # the step was taken by this plan
-            self._release()
-            return
-        if not works or not all(map(can_be_kept, works)):
-            return
-        assert self._key is not None  # `recall` has set it
-        position = {param_id: i for i, param_id in enumerate(array("q", self._key.param_ids))}
-        repetition = None
-        if not any(self._key.conditions) and len({work.backend for work in works}) == 1:
-            repetition = works[0].backend.repetition(works)
-        buckets = []
-        for work in works:
-            buckets.append(PlannedBucket(work, [position[id(p)] for p in work.bucket.params]))
-        # there may be no guard of such tensors, and there is no stream while a CUDA graph is being captured
-        if all(planned.guard is not None and planned.stream is not None for planned in buckets):
-            self._buckets = buckets
-            self._repetition = repetition
-            executed: Counter[str] = Counter()
-            for work in works:
-                executed[work.backend.name] += len(work.states)
-            self._executed = executed
+        planned = self._steps[0]
+        if planned.buckets:  # the step was taken by this plan
+            planned.release()
+        elif works and all(map(can_be_kept, works)):
+            planned.keep(works)
 
 
 def can_be_kept(work: BucketStep) -> bool:
     """Whether one backend runs through the memory of all tensors of a bucket, and no gradient is where a parameter is.
 
-    The tensors must be whole, real and not empty, and no parameter may stand for another tensor.
+    The tensors must be whole, real and not empty, and no parameter may stand for another tensor. On a device all
+    numbers must be Python's.
     """
     bucket = work.bucket
+    if bucket.device.type != "cpu" and not all(map(is_plain, map(numbers_of, bucket.groups))):
+        return False
     if work.owned is not bucket or bucket.ranks is not None or bucket.dtype.is_complex:
         return False
     if work.addresses is None or 0 in work.addresses or 0 in work.scalar_addresses:

@@ -228,6 +228,55 @@ def test_a_step_without_gradients_changes_nothing_and_leaves_the_plan(monkeypatc
             assert torch.equal(tensor.param, expected.param)
 
 
+def assert_equal_without_plans(monkeypatch, train):
+    """A training has the same bits if each step makes a new plan."""
+    ours = train()
+    monkeypatch.setattr(Plan, "recall", nothing_recalled)
+    for p, expected in zip(ours, train(), strict=True):
+        assert torch.equal(p, expected)
+
+
+def params_after_turns(patterns):
+    """The parameters after steps in which those of a pattern have gradients, pattern after pattern, at other rates."""
+    optimizer = two_groups()
+    for t in range(6 * len(patterns)):
+        with_gradients = patterns[t % len(patterns)]
+        for i, p in enumerate(params_of(optimizer)):
+            p.grad = torch.full_like(p, 1.0 + t % 5) if i in with_gradients else None
+        optimizer.param_groups[0]["lr"] = 0.01 * (1 + t // 5)
+        optimizer.step()
+    return params_of(optimizer)
+
+
+@pytest.mark.parametrize("patterns", [[(0, 1), (2,)], [(0,), (1,), (2,), (0, 1, 2)]], ids=len)
+def test_plans_hold_for_parameters_that_take_turns(monkeypatch, held, patterns):
+    """As with two networks that are trained in turns, or heads for several tasks."""
+
+    def train():
+        return params_after_turns(patterns)
+
+    assert_equal_without_plans(monkeypatch, train)
+    new = 2 * len(patterns)
+    assert held == [False] * new + [True] * (2 * new)
+
+
+@pytest.mark.parametrize("name", ["lr", "weight_decay"])
+def test_a_plan_reads_a_tensor_in_host_memory_in_each_step(monkeypatch, held, name):
+    def train():
+        optimizer = two_groups()
+        number = torch.tensor(0.01)
+        optimizer.param_groups[1][name] = number
+        for t in range(8):
+            number.mul_(1.5)
+            step(optimizer, t)
+        optimizer.param_groups[1][name] = 0.02
+        step(optimizer, 8)
+        return params_of(optimizer)
+
+    assert_equal_without_plans(monkeypatch, train)
+    assert held == [False, False, *[True] * 6, False]
+
+
 def params_that_an_observer_moves():
     """The parameters after steps, each of which ends with the parameters in other memory."""
     optimizer = two_groups()
@@ -245,10 +294,7 @@ def params_that_an_observer_moves():
 
 
 def test_a_plan_knows_where_the_tensors_of_its_step_were(monkeypatch):
-    ours = params_that_an_observer_moves()
-    monkeypatch.setattr(Plan, "recall", nothing_recalled)
-    for p, expected in zip(ours, params_that_an_observer_moves(), strict=True):
-        assert torch.equal(p, expected)
+    assert_equal_without_plans(monkeypatch, params_that_an_observer_moves)
 
 
 def param_that_an_observer_transposes(after):

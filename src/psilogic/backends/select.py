@@ -204,7 +204,10 @@ def _parts(bucket: Bucket, tensors: Tensors, admitted: list[Backend]) -> list[Pa
     if transformed():
         return [_part(by_methods.backend, bucket, tensors, every)]
     special = {kind for kind in set(map(type, bucket.values)) if has_own_methods(kind)}
-    own = [i for i in every if type(bucket.values[i]) in special or is_negated(bucket.values[i])]
+    are_negated = not torch.compiler.is_compiling() and any(map(Tensor.is_neg, bucket.values))
+    own: list[int] = []
+    if special or are_negated:
+        own = [i for i in every if type(bucket.values[i]) in special or is_negated(bucket.values[i])]
     if not own:
         return _usual_parts(bucket, tensors, admitted, every)
     if bucket.rounding != "nearest":

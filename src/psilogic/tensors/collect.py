@@ -94,31 +94,37 @@ def _cache_at(position: int, caches: dict[int, BucketCache]) -> BucketCache:
 
 
 def _single_bucket(groups: list[Group], params: list[Tensor], cache: BucketCache) -> Bucket | None:
-    """The bucket of all parameters, if all have a gradient that is not sparse, and agree in device and dtype.
+    """The bucket of the parameters with a gradient, if none is sparse, and device and dtype are the same.
 
     Otherwise None. A single bucket is the usual case, and found several times as fast as by `_by_kind`.
     """
-    if not params:
-        return None
-    device = params[0].device
-    dtype = params[0].dtype
+    group_of_each: list[Group] = []
+    with_gradient: list[Tensor] = []
     grads: TensorList = []
-    for p in params:
+    for group, p in zip(groups, params, strict=True):
         grad = p.grad
-        if grad is None or grad.is_sparse or p.dtype != dtype or p.device != device:
+        if grad is None:
+            continue
+        first = with_gradient[0] if with_gradient else p
+        if grad.is_sparse or p.dtype != first.dtype or p.device != first.device:
             return None
+        group_of_each.append(group)
+        with_gradient.append(p)
         grads.append(grad)
+    if not with_gradient:
+        return None
+    first = with_gradient[0]
     return Bucket(
-        groups=groups,
-        device=device,
-        dtype=dtype,
+        groups=group_of_each,
+        device=first.device,
+        dtype=first.dtype,
         ranks=None,
         cache=cache,
-        params=params,
-        values=params,
+        params=with_gradient,
+        values=with_gradient,
         grads=grads,
-        pieces=[None] * len(params),
-        owned=list(range(len(params))),
+        pieces=[None] * len(with_gradient),
+        owned=list(range(len(with_gradient))),
     )
 
 

@@ -6,6 +6,7 @@ Each is a 0-dim tensor with memory of its own, as in torch's optimizers: it may 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -26,12 +27,15 @@ class ScalarKind(NamedTuple):
     device: torch.device
 
 
+_dtype_and_device = attrgetter(*ScalarKind._fields)
+
+
 def scalar_kinds(states: Sequence[State], names: Sequence[str]) -> list[ScalarKind | None]:
     """For each name what the states' scalars have in common; None if they differ in it."""
     common: list[ScalarKind | None] = []
     for name in names:
-        found = {ScalarKind(state[name].dtype, state[name].device) for state in states}
-        common.append(found.pop() if len(found) == 1 else None)
+        found = set(map(_dtype_and_device, map(itemgetter(name), states)))
+        common.append(ScalarKind(*found.pop()) if len(found) == 1 else None)
     return common
 
 

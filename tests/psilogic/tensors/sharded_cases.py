@@ -264,7 +264,7 @@ def flat_partitions(keeps_shapes):
 
 
 def with_zero():
-    """Steps with ZeRO-1, which gives each process whole tensors, equal those without it; also those of a resumed one."""
+    """Steps with ZeRO-1, which gives each process whole tensors, equal those without it, also after it has resumed."""
     options = {**OPTIONS["everything, tensor"], "max_grad_norm": None}
     wholes = parameters(SHAPES)
     plain = PsiLogic(wholes, **options)
