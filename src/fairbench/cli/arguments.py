@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -102,6 +102,13 @@ def names(option: str, text: str | None) -> list[str] | None:
     if not given:
         raise UsageError(f"{option} names nothing; leave it out, or give one or more, separated by commas")
     return given
+
+
+def settings(texts: Iterable[str]) -> dict[str, Any]:
+    """The values of all --set options by their dotted keys."""
+    from fairbench.suites.settings import parse_setting  # slow to import
+
+    return dict(parse_setting(text) for text in texts)
 
 
 def seeds(text: str | None) -> int | list[int] | None:

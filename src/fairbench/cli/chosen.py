@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import PROGRAM_SUITE
-from fairbench.cli.arguments import names, seeds
-from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE, settings
+from fairbench.cli.arguments import names, seeds, settings
+from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE
 from fairbench.cli.program_options import chosen_variants, program_settings
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
@@ -70,7 +70,10 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
 
     name = _suite_name(options)
     folders = _folders(options)
-    typed = settings(options)
+    typed = settings(options.set)
+    arenas = names("--arenas", options.arenas)
+    optimizers = names("--optimizers", options.optimizers)
+    final_seeds = seeds(options.seeds)
     changed: dict[str, Any] = {}
     if options.compile:
         changed["training.compile"] = True
@@ -80,11 +83,11 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     changed.update(typed)
     variants = chosen_variants(options)
     overrides = Overrides(
-        arenas=names("--arenas", options.arenas),
-        optimizers=names("--optimizers", options.optimizers),
+        arenas=arenas,
+        optimizers=optimizers,
         added=options.add_optimizer,
         settings=changed,
-        seeds=seeds(options.seeds),
+        seeds=final_seeds,
         steps=options.steps,
         lr_grid=options.lr_grid or "",
         folders=folders,

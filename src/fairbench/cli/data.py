@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairbench.cli.options import settings
+from fairbench.cli.arguments import settings
 from fairbench.common.errors import UsageError, pick
 from fairbench.common.formatting import format_bytes, short_hash
 from fairbench.common.terminal import say
@@ -28,7 +28,7 @@ def chosen_configs(options: argparse.Namespace) -> list[DatasetConfig]:
         if options.suite or len(names) != 1:
             raise UsageError("--set is for the options of one dataset: give --dataset with its name, and no --suite")
         (name,) = names
-        given = settings(options)
+        given = settings(options.set)
         for key in given:
             pick(f"option of {name}", key, PREPARED[name].options)
         return [dataset_config(name, given)]

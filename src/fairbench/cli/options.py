@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fairbench.cli.arguments import number, seconds, whole
 from fairbench.cli.program_options import add_program_options
@@ -125,10 +125,3 @@ def add_sbatch_options(command: argparse.ArgumentParser) -> None:
     add("--time", metavar="T", help="time limit of each; at the limit it is requeued and resumes")
     add("--partition", metavar="P", help="the queue")
     add("--sbatch", action="append", default=[], metavar="OPTION", help="any other, such as --sbatch=--account=physics")
-
-
-def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of all --set options by their dotted keys."""
-    from fairbench.suites.settings import parse_setting  # slow to import
-
-    return dict(parse_setting(text) for text in options.set)

@@ -73,6 +73,6 @@ def suite_text(options: argparse.Namespace) -> str:
 
 def check(options: argparse.Namespace) -> fb.Audit:
     """The checks of an optimizer."""
-    from fairbench.cli.options import settings
+    from fairbench.cli.arguments import settings
 
-    return fb.check(options.optimizer, options.suite, settings(options))
+    return fb.check(options.optimizer, options.suite, settings(options.set))

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairbench as fb
-from fairbench.cli.arguments import names
+from fairbench.cli.arguments import names, settings
 from fairbench.cli.chosen import chosen_run_options, chosen_suite, ready_study
-from fairbench.cli.options import settings
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
@@ -113,7 +112,7 @@ def preview(options: argparse.Namespace) -> fb.Table[Any]:
         suite=options.suite,
         arena=options.arena,
         lr=options.lr,
-        settings=settings(options),
+        settings=settings(options.set),
         progress=True,
     )
     return replace(previewed, command=_command_of_study(options, others))

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from fairbench.common.errors import UsageError
-from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
-from fairbench.data.formats.source_files import SourceFile, SourceFiles, sha256_of, size_of, verify_file
-from fairbench.data.preparation.progress_bar import progress_bar
+from fairbench.data.formats.source_files import SourceFile, SourceFiles, sha256_of
 from fairbench.data.preparation.staging import exclusive, stays
+from fairbench.data.preparation.verification import verified_files
 from fairbench.data.preparation.write_folder import write_folder
 from fairbench.data.prepared import read_intact_folder
 
@@ -37,10 +36,8 @@ def prepare_own(config: DatasetConfig, folder: Path, again: bool = False) -> Non
         source = SourceFiles(kind="own", files=(file,), remedy="")
         read = config.info.reader()
         raw = read(source, config.options)  # what is wrong with the folder is said before anything else
-        say(f"{config.label}: reading {path}")
-        with progress_bar("check", size_of(path), "bytes") as advance:
-            facts = verify_file(file, source.remedy, unverified=True, advance=advance)
-        write_folder(config, source, [facts], raw, target)
+        files = verified_files(config.label, source, accept_all=True)
+        write_folder(config, source, files, raw, target)
 
 
 def _is_current(config: DatasetConfig, path: Path, target: Path) -> bool:

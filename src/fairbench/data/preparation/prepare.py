@@ -4,18 +4,17 @@ The arrays of a user's own files are made by `own_files`.
 """
 
 from pathlib import Path
-from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
-from fairbench.data.formats.source_files import SourceFiles, size_of, verify_file
+from fairbench.data.formats.source_files import SourceFiles
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
 from fairbench.data.preparation.own_files import prepare_own
-from fairbench.data.preparation.progress_bar import progress_bar
 from fairbench.data.preparation.staging import exclusive, stays
-from fairbench.data.preparation.write_folder import NOT_VERIFIED, are_verified, write_folder
+from fairbench.data.preparation.verification import NOT_VERIFIED, are_verified, verified_files
+from fairbench.data.preparation.write_folder import write_folder
 from fairbench.data.prepared import read_intact_folder
 
 
@@ -38,7 +37,7 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
         if waited and _is_current(config, options, target):
             return  # the other process has prepared the dataset
         source = find_source_files(config, options)
-        files = _verified_files(config, source, options.unverified)
+        files = verified_files(config.label, source, options.unverified)
         if not are_verified(files):
             say(f"{config.label}: not verified: {NOT_VERIFIED}")
         raw = _read(config, source)
@@ -60,15 +59,6 @@ def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) ->
             reason = outdated(config, options, prepared.manifest["files"])
             remedy = f", but not verified; {config.by_hand(options.data_root)}"
     return stays(config.label, target, reason, remedy)
-
-
-def _verified_files(config: DatasetConfig, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
-    """The entry of every file in the manifest, see `verify_file`. Raises `UsageError` if a file is not accepted."""
-    paths = ", ".join(str(file.path) for file in source.files)
-    say(f"{config.label}: reading {paths}")
-    size = sum(size_of(file.path) for file in source.files)
-    with progress_bar("check", size, "bytes") as advance:
-        return [verify_file(file, source.remedy, accept_all, advance) for file in source.files]
 
 
 def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:

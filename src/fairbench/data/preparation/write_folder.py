@@ -13,12 +13,11 @@ from fairbench.data.formats.raw import SPLITS, Images, Texts
 from fairbench.data.formats.source_files import SourceFiles
 from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.staging import StagingFolder
+from fairbench.data.preparation.verification import NOT_VERIFIED, VERIFIED, are_verified
 from fairbench.data.prepared import FORMAT
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 """The packages whose versions may affect the arrays."""
-VERIFIED = "every file has its known hash"
-NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
 
 
 def write_folder(
@@ -54,11 +53,6 @@ def write_folder(
     if isinstance(raw, Images) and raw.classes:
         summary += f"; classes: {some(raw.classes)}"
     say(f"{config.label}: prepared in {target}: {summary}")
-
-
-def are_verified(files: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every file has its known hash."""
-    return all(file["agrees"] for file in files)
 
 
 def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
