@@ -71,7 +71,9 @@ def mean_ranks(arenas: Sequence[ArenaTable]) -> Mapping[str, float]:
         values = _values(arena)
         if len(values) < len(optimizers):
             continue
-        sign = 1.0 if arena.direction == "min" else -1.0
+        sign = -1.0
+        if arena.direction == "min":
+            sign = 1.0
         for optimizer, value in values.items():
             better = sum(sign * other < sign * value for other in values.values())
             equal = sum(other == value for other in values.values())

@@ -28,7 +28,9 @@ class Arm:
     @property
     def size(self) -> int:
         """The number of runs."""
-        return len(self.values) if self.given is None else self.given.n
+        if self.given is not None:
+            return self.given.n
+        return len(self.values)
 
     @property
     def diverged(self) -> int:
@@ -82,8 +84,9 @@ def arms_of(readings: Sequence[Reading], notes: list[str]) -> dict[str, Arm]:
     readings_of_arms: dict[str, dict[str, Reading]] = {}
     for reading in readings:
         arm = arms.setdefault(reading.optimizer, Arm())
-        # a summary is of all seeds, and is kept under an empty one
-        seed = "" if reading.is_summary else reading.seed
+        seed = reading.seed
+        if reading.is_summary:
+            seed = ""  # it is of all seeds, and is kept under an empty one
         has_summary = reading.is_summary and not reading.is_lost
         earlier_readings = readings_of_arms.setdefault(reading.optimizer, {})
         earlier = earlier_readings.get(seed)

@@ -203,4 +203,6 @@ def value_of(text: str, sign: str) -> float | None:
     if is_lost(text):
         return None
     value = number_of(atoms(text)[0], sign)
-    return value if abs(value) <= LARGEST else math.nan
+    if abs(value) > LARGEST:
+        return math.nan
+    return value

@@ -96,7 +96,9 @@ class Columns:
         The place in a list of JSON is the step, unless the user says what the order of the rows is.
         """
         if column == STEP_IN_LIST:
-            return "" if self.row_role else "step"
+            if self.row_role:
+                return ""
+            return "step"
         texts = self.sheet.column(column)
         if has_remarks(column) and are_states(texts):
             return "state"
@@ -187,7 +189,9 @@ def _given_roles(sheet: Sheet, given: Mapping[str, str]) -> Roles:
     for role, text in given.items():
         if role not in ROLES:
             raise unknown("role of a column", role, ROLES)
-        names = [text] if text in sheet.columns else text.split("+")
+        names = [text]
+        if text not in sheet.columns:
+            names = text.split("+")
         if len(names) > 1 and role not in JOINED:
             raise UsageError(f"--columns {role}={text}: only {', '.join(JOINED)} may join columns; name one of them")
         for name in names:

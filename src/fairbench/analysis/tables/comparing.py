@@ -56,7 +56,9 @@ def between_arms(comparison: Comparison, ours: Arm, theirs: Arm, test: str) -> C
         paired = replace(comparison, note="; ".join(notes), seeds=count, n_optimizer=count, n_baseline=count)
         return of_values(paired, ours.values_of(shared), theirs.values_of(shared))
     if _have_values(ours, theirs) and ours.size > 1 and theirs.size > 1 and not have_the_same:
-        number = plural(len(shared), "seed") if shared else "no seed"
+        number = "no seed"
+        if shared:
+            number = plural(len(shared), "seed")
         notes.append(f"Welch's test, {number} in common")
     warning = _warning(ours.summary(), theirs.summary())
     if warning:
@@ -92,7 +94,9 @@ def lack_seeds(ours: Arm, theirs: Arm) -> bool:
 
 def _lacking(comparison: Comparison, ours: Arm, theirs: Arm) -> Comparison:
     """The comparison of two arms that lack seeds, with a note that names them."""
-    notes = [comparison.note] if comparison.note else []
+    notes = []
+    if comparison.note:
+        notes.append(comparison.note)
     for name, arm, other in ((comparison.optimizer, ours, theirs), (comparison.baseline, theirs, ours)):
         seeds = [seed for seed in other.values if seed not in arm.values]
         if seeds:
@@ -110,7 +114,9 @@ def _early(name: str, arm: Arm) -> list[str]:
     if len(arm.early) > 1:
         return [f"{len(arm.early)} of {arm.size} runs of {name} end early"]
     ((seed, end),) = arm.early.items()
-    return [f"{name} seed {seed} ends at step {end}" if seed else f"{name} ends at step {end}"]
+    if seed:
+        name = f"{name} seed {seed}"
+    return [f"{name} ends at step {end}"]
 
 
 def _warning(ours: Summary, theirs: Summary) -> str:

@@ -143,5 +143,6 @@ def _best_step(curve: Curve, direction: str) -> float:
             step_of_value[value] = step
     if not step_of_value:
         return _last_step(curve)
-    best = min(step_of_value) if direction == "min" else max(step_of_value)
-    return step_of_value[best]
+    if direction == "min":
+        return step_of_value[min(step_of_value)]
+    return step_of_value[max(step_of_value)]

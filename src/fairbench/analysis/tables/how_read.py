@@ -88,7 +88,9 @@ def _better(arenas: Sequence[ArenaTable], metric: str, asked: Question) -> str:
     arenas_of = grouped((BETTER[arena.direction], arena.arena) for arena in arenas)
     texts = []
     for word, names in arenas_of.items():
-        place = f" in {some(names)}" if len(arenas_of) > 1 else ""
+        place = ""
+        if len(arenas_of) > 1:
+            place = f" in {some(names)}"
         texts.append(f"{word} is better{place}")
     reason = f"by the name {metric}"
     if asked.better:

@@ -48,7 +48,10 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         UsageError: a column is missing, may be more than one, or does not tell what it is.
     """
     roles = dict(columns.roles)
-    table = wide(columns, fewest=1 if one_optimizer_is_enough else 2)
+    fewest = 2
+    if one_optimizer_is_enough:
+        fewest = 1
+    table = wide(columns, fewest)
     has_column_for_each_optimizer = table is not None and table.role == "optimizer"
     if not has_column_for_each_optimizer:
         if columns.run_names is not None:
@@ -68,7 +71,9 @@ def long_table(columns: Columns, *, one_optimizer_is_enough: bool) -> LongTable:
         value_columns = roles.get("value", [])
     else:
         sheet, roles, metric = with_row_for_each(sheet, table, roles, metric)
-        names = [*table.columns] if table.role == "seed" else table.labels
+        names = table.labels
+        if table.role == "seed":
+            names = list(table.columns)
         meanings[table.role] = f"the columns {some(names)}"
         wide_columns = list(table.columns)
         value_columns = wide_columns

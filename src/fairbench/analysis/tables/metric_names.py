@@ -68,7 +68,9 @@ ARROWS = {
 def arrow_of(heading: str) -> str:
     """The better values that a mark in a heading says: "lower", "higher", or empty without one, or with both."""
     found = [better for better, mark in ARROWS.items() if mark.search(heading)]
-    return found[0] if len(found) == 1 else ""
+    if len(found) != 1:
+        return ""
+    return found[0]
 
 
 def without_arrow(heading: str) -> str:
@@ -106,7 +108,9 @@ def direction_of(metric: str) -> str:
         return ""  # no word of a metric, or words that contradict each other
     if _has_word(metric, TURNING) or TURNING_SIGN.search(metric):
         return ""
-    return "lower" if is_lower else "higher"
+    if is_lower:
+        return "lower"
+    return "higher"
 
 
 def _has_word(metric: str, words: str) -> bool:

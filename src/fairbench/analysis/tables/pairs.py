@@ -26,7 +26,9 @@ def pairs_of(optimizers: Sequence[str], asked: Question) -> tuple[list[Pair], st
         asked: the optimizer and the baselines that the user names. Without both, a name with a word as "ours" is
             compared with all others, or all others with one as "baseline"; without such a name, it is every pair.
     """
-    own = [asked.optimizer] if asked.optimizer else _with_word(optimizers, OWN)
+    own = [asked.optimizer]
+    if not asked.optimizer:
+        own = _with_word(optimizers, OWN)
     baselines = list(asked.baselines)
     if not baselines and not own:
         baselines = _with_word(optimizers, BASELINE)

@@ -157,7 +157,9 @@ class Reading:
         standard_error = self.number("sem")
         if standard_error is not None:
             return standard_error * math.sqrt(n)
-        return 0.0 if n == 1 else None
+        if n == 1:
+            return 0.0
+        return None
 
     def repeated_error(self, earlier: "Reading", repeated: str) -> UsageError:
         """The error for a second value of something that must have only one.

@@ -61,7 +61,9 @@ def with_parts_of_names(sheet: Sheet, asked: Question) -> Sheet:
         labels = _labels_of_grid(columns, runs) or _labels_of_data_sets(columns, runs)
         if labels:
             return _with_origins(columns, runs, _without_known(columns, runs, labels))
-    return _with_seeds(columns, candidates[0]) if candidates else sheet
+    if not candidates:
+        return sheet
+    return _with_seeds(columns, candidates[0])
 
 
 def _in_columns(columns: Columns) -> list[RunNames]:

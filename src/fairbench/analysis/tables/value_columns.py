@@ -30,8 +30,9 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
     if "value" in given or "mean" in given:
         return given, metric or given.get("value", "value")
     has_metric_column = "metric" in roles
-    # with a column of metrics, the metric that the user asks for is in some rows, and is not the name of a column
-    asked = "" if has_metric_column else metric
+    asked = metric
+    if has_metric_column:
+        asked = ""  # the metric that the user asks for is in some rows, and is not the name of a column
     by_metric = _columns_by_metric(numeric, may_be_any=asked != "")
     if not by_metric:
         raise which_column(sheet, "value")
@@ -40,7 +41,9 @@ def columns_of_value(sheet: Sheet, roles: Roles, numeric: Sequence[str], metric:
         ways = "; or --columns arena=columns, if they are one metric of several data sets"
     judged = chosen_metric(sheet.name, asked, list(by_metric), ways)
     found = _value_of_mean(by_metric[judged], roles)
-    return {**found, **given}, metric if has_metric_column else judged
+    if has_metric_column:
+        judged = metric
+    return {**found, **given}, judged
 
 
 def _may_be_arenas(columns: Sequence[str]) -> bool:
@@ -60,7 +63,9 @@ def _columns_by_metric(numeric: Sequence[str], *, may_be_any: bool) -> dict[str,
         may_be_any: whether any of them may be judged, since the user names a metric; otherwise only the likely ones.
     """
     likely = _likely_values(numeric)
-    candidates = numeric if may_be_any else likely
+    candidates = numeric
+    if not may_be_any:
+        candidates = likely
     by_metric = {column: {"value": column} for column in candidates}
     has_mean = "mean" in map(plain_name, numeric)
     for column in numeric:
