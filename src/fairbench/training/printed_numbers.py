@@ -16,6 +16,7 @@ SECOND = r"\([ \t]*[-+]?[\d.,]+[ \t]*%?[ \t]*\)"
 BEHIND = re.compile(
     rf"[ \t]*%(?:[ \t]*{SECOND})?|[ \t]*/[ \t]*\d+|[ \t]+(?:out[ \t]+)?of[ \t]+\d+|[ \t]*{SECOND}"
     r"|[ \t]+[-+]?\d[\d.,]*(?![^\s,;)])|[ \t]*[|│┃][ \t]*[-+]?\d[\d.,]*(?=[ \t]*[|│┃])"
+    r"|[ \t]*(?:-+>|=>|→|vs\.?)[ \t]*[-+]?\d[\d.,]*"
 )
 """What may belong to a number, behind a space: percent, its total, or a second number, also in a table."""
 SEPARATOR = re.compile(r"(?<=\d)(?:_(?=\d)|['’\u00a0\u202f](?=\d{3}(?!\d)))")

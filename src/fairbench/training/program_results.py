@@ -194,14 +194,17 @@ def _consistent_columns(
 ) -> Columns:
     """The values of each key by the first of several names of steps with which the rows do not contradict each other.
 
-    Without one, the error is that of the first name. `_columns` explains the arguments.
+    Of printed output, that is first a name with which no value replaces another one: a step that begins again in each
+    epoch is none. Without any name, the error is that of the first. `_columns` explains the arguments.
     """
-    errors = []
-    for step_name in step_names:
-        try:
-            return _columns(rows, chosen, step_name, others, corrects=corrects)
-        except WrongResults as error:
-            errors.append(error)
+    errors: list[WrongResults] = []
+    for replaces in (False, True) if corrects else (False,):
+        errors.clear()
+        for step_name in step_names:
+            try:
+                return _columns(rows, chosen, step_name, others, is_printed=corrects, replaces=replaces)
+            except WrongResults as error:
+                errors.append(error)
     raise errors[0]
 
 
@@ -218,7 +221,13 @@ def _add_result(
 
 
 def _columns(
-    rows: Iterable[Row], chosen: Mapping[str, str], step_name: str, others: Columns, *, corrects: bool
+    rows: Iterable[Row],
+    chosen: Mapping[str, str],
+    step_name: str,
+    others: Columns,
+    *,
+    is_printed: bool,
+    replaces: bool,
 ) -> Columns:
     """The values of each key by step, with those of other files.
 
@@ -229,7 +238,8 @@ def _columns(
         chosen: the name in the file of each key.
         step_name: the name of the steps; empty for none.
         others: the values of other files.
-        corrects: whether a later value for a step replaces an earlier one.
+        is_printed: whether a row may have a step for those behind it, and no value.
+        replaces: whether a later value for a step replaces an earlier one.
 
     Raises:
         WrongResults: steps do not rise, or a value is reported twice with different numbers.
@@ -240,7 +250,7 @@ def _columns(
     for where, row in rows:
         known = _known(row, chosen)
         if row.get(step_name) not in (None, ""):
-            if not known and not corrects:
+            if not known and not is_printed:
                 continue
             step = _step(where, step_name, row[step_name])
         elif known and not step_name:
@@ -255,7 +265,7 @@ def _columns(
             number = _number(where, chosen[key], value)
             # NaN differs from itself, its text does not
             is_other = step in column and repr(column[step]) != repr(number)
-            if is_other and not corrects:
+            if is_other and not replaces:
                 both = f"{chosen[key]} at step {step} is {number:g}, and was {column[step]:g}"
                 remedy = "let one do it; report a best value under another name, or by trial.result"
                 raise WrongResults(f"{where}: {both}; do two processes report? {remedy}")

@@ -45,6 +45,7 @@ PRINTED = {
     },
     "eval: {'val': {'loss': 2.1}, 'train': {'loss': 2.0}}": {"val/loss": {1: 2.1}, "train/loss": {1: 2.0}},
     "step 1: val loss 2.0\nstep 1: ema val loss 1.5": {"val/loss": {1: 2.0}},
+    "epoch 1 step 9/9\nval loss 2.0\nepoch 2 step 9/9\nval loss 1.5": {"val/loss": {1: 2.0, 2: 1.5}},
     "done: final val loss 1.5": {"val/loss": {1: 1.5}},
     "Validation loss is 1.5 nats": {"val/loss": {1: 1.5}},
     "\u2502  val_loss  \u2502  1.5  \u2502\n|    val_loss  | 1.25 |": {"val/loss": {1: 1.5, 2: 1.25}},
@@ -105,6 +106,7 @@ UNCLEAR = [
     "val loss 1.#INF",
     "val loss 0.5\nval loss 85%",
     "val loss 12:30",
+    "val loss 1.5 --> 1.25",
     "| val loss | 1.5 | 1.25 |",
     "step 1: val loss 2.0\nstep 1: val loss 3.0",
 ]
