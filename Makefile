@@ -44,9 +44,12 @@ $(VENV)/.installed-bench: $(VENV)/bin/uv $(SOURCES)
 	$(INSTALL) -e '.[bench]'
 	touch $@
 
-# Everything includes it.
+# Everything includes it. The workers of the tests start at once: each would compile the Python that all of them load.
+AT_START = $(addprefix $(VENV)/lib/python3*/site-packages/,torch numpy scipy matplotlib sympy)
+
 $(VENV)/.installed: $(VENV)/bin/uv $(SOURCES)
 	$(INSTALL) --group docs -e '.[bench,data,dev,ray,zoo]'
+	$(VENV)/bin/python -m compileall -qq -j 0 $(AT_START) || true  # torch has a file for newer Pythons alone
 	touch $(VENV)/.installed-bench $@
 
 bench: $(VENV)/.installed-bench
