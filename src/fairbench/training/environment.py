@@ -22,22 +22,6 @@ STATUS = Path("/proc/self/status")
 CPU_INFO = Path("/proc/cpuinfo")
 
 
-def version(distribution: str) -> str:
-    """The version of a distribution; "none" if it is not installed, or lacks metadata, as in some containers."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "none"
-
-
-LOADED_VERSIONS = {
-    "psilogic": version(DISTRIBUTION),
-    **{name: version(name) for name in DISTRIBUTIONS},
-}
-"""The versions of the loaded distributions: one may be updated while trials are forked.
-
-To read them takes as long as a trial of a few steps, and a forked trial has them already.
-"""
 _REVISION = revision_of(Path(__file__), PACKAGES)
 LOADED_REVISION = str(_REVISION)
 """The revision of the loaded code: the checkout may change while trials are forked.
@@ -73,12 +57,21 @@ def environment(device: str) -> dict[str, str]:
         changes[CHANGED_FILES] = LOADED_CHANGES
     return {
         "python": platform.python_version(),
-        **LOADED_VERSIONS,
+        "psilogic": version(DISTRIBUTION),
+        **{name: version(name) for name in DISTRIBUTIONS},
         "platform": platform.platform(),
         **device_facts,
         "git": LOADED_REVISION,
         **changes,
     }
+
+
+def version(distribution: str) -> str:
+    """The version of a distribution; "none" if it is not installed, or lacks metadata, as in some containers."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "none"
 
 
 def gpu(device: str) -> dict[str, str]:
