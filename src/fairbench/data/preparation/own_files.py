@@ -6,7 +6,7 @@ from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.source_files import SourceFile, SourceFiles, sha256_of
 from fairbench.data.preparation.staging import exclusive, stays
-from fairbench.data.preparation.verification import verified_files
+from fairbench.data.preparation.verification import verification_of
 from fairbench.data.preparation.write_folder import write_folder
 from fairbench.data.prepared import read_intact_folder
 
@@ -36,8 +36,8 @@ def prepare_own(config: DatasetConfig, folder: Path, again: bool = False) -> Non
         source = SourceFiles(kind="own", files=(file,), remedy="")
         read = config.info.reader()
         raw = read(source, config.options)  # what is wrong with the folder is said before anything else
-        files = verified_files(config.label, source, accept_all=True)
-        write_folder(config, source, files, raw, target)
+        verification = verification_of(config.label, source, accept_all=True)
+        write_folder(config, source, verification, raw, target)
 
 
 def _is_current(config: DatasetConfig, path: Path, target: Path) -> bool:

@@ -13,7 +13,7 @@ from fairbench.data.formats.source_files import SourceFiles
 from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
 from fairbench.data.preparation.own_files import prepare_own
 from fairbench.data.preparation.staging import exclusive, stays
-from fairbench.data.preparation.verification import NOT_VERIFIED, are_verified, verified_files
+from fairbench.data.preparation.verification import verification_of
 from fairbench.data.preparation.write_folder import write_folder
 from fairbench.data.prepared import read_intact_folder
 
@@ -37,11 +37,11 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
         if waited and _is_current(config, options, target):
             return  # the other process has prepared the dataset
         source = find_source_files(config, options)
-        files = verified_files(config.label, source, options.unverified)
-        if not are_verified(files):
-            say(f"{config.label}: not verified: {NOT_VERIFIED}")
+        verification = verification_of(config.label, source, options.unverified)
+        if not verification.verified:
+            say(f"{config.label}: not verified: {verification.in_words}")
         raw = _read(config, source)
-        write_folder(config, source, files, raw, target)
+        write_folder(config, source, verification, raw, target)
 
 
 def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) -> bool:

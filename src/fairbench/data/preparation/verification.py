@@ -1,6 +1,7 @@
 """The verification of the files that a dataset is read from."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fairbench.common.terminal import say
@@ -11,8 +12,28 @@ VERIFIED = "every file has its known hash"
 NOT_VERIFIED = "a file has no known hash, or a different one: nothing vouches for the data"
 
 
-def verified_files(label: str, source: SourceFiles, accept_all: bool) -> list[dict[str, Any]]:
-    """The entry of every file in the manifest, see `verify_file`. They are read with progress.
+@dataclass(frozen=True)
+class Verification:
+    """What the verification of all files of a dataset has found.
+
+    Attributes:
+        files: the entry of each file in the manifest, see `verify_file`.
+        verified: whether every file has its known hash.
+    """
+
+    files: Sequence[Mapping[str, Any]]
+    verified: bool
+
+    @property
+    def in_words(self) -> str:
+        """Whether every file has its known hash, in words."""
+        if self.verified:
+            return VERIFIED
+        return NOT_VERIFIED
+
+
+def verification_of(label: str, source: SourceFiles, accept_all: bool) -> Verification:
+    """Read the files of a dataset with progress, and compare them with their known hashes.
 
     Args:
         label: the dataset.
@@ -26,9 +47,6 @@ def verified_files(label: str, source: SourceFiles, accept_all: bool) -> list[di
     say(f"{label}: reading {paths}")
     size = sum(size_of(file.path) for file in source.files)
     with progress_bar("check", size, "bytes") as advance:
-        return [verify_file(file, source.remedy, accept_all, advance) for file in source.files]
-
-
-def are_verified(files: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every file has its known hash."""
-    return all(file["agrees"] for file in files)
+        files = [verify_file(file, source.remedy, accept_all, advance) for file in source.files]
+    verified = all(file["agrees"] for file in files)
+    return Verification(files, verified)

@@ -1,6 +1,5 @@
 """From raw examples to a prepared folder: the arrays, and a manifest of what they were made of."""
 
-from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from fairbench.data.formats.raw import SPLITS, Images, Texts
 from fairbench.data.formats.source_files import SourceFiles
 from fairbench.data.preparation import write_images, write_texts
 from fairbench.data.preparation.staging import StagingFolder
-from fairbench.data.preparation.verification import NOT_VERIFIED, VERIFIED, are_verified
+from fairbench.data.preparation.verification import Verification
 from fairbench.data.prepared import FORMAT
 
 MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
@@ -23,7 +22,7 @@ MAKERS = ("numpy", "pillow", "pyarrow", "tokenizers")
 def write_folder(
     config: DatasetConfig,
     source: SourceFiles,
-    files: Sequence[Mapping[str, Any]],
+    verification: Verification,
     raw: Images | Texts,
     target: Path,
 ) -> None:
@@ -32,11 +31,11 @@ def write_folder(
     Args:
         config: the dataset.
         source: where its files come from.
-        files: the facts of each file, see `verify_file`.
+        verification: what is known of these files.
         raw: the examples in these files.
         target: the folder, which is replaced if it exists.
     """
-    origin = _origin(config, source, files)
+    origin = _origin(config, source, verification)
     staging = StagingFolder(target, digest(origin))
     if isinstance(raw, Images):
         made, facts = write_images.write(raw, staging)
@@ -55,12 +54,10 @@ def write_folder(
     say(f"{config.label}: prepared in {target}: {summary}")
 
 
-def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _origin(config: DatasetConfig, source: SourceFiles, verification: Verification) -> dict[str, Any]:
     """The part of the manifest that is known before the arrays are written. It determines everything else."""
     info = config.info
     repository = info.repository if source.kind == "hub" else ""
-    verified = are_verified(files)
-    verification = VERIFIED if verified else NOT_VERIFIED
     versions = {name: metadata.version(name) for name in MAKERS}
     return {
         "format": FORMAT,
@@ -72,8 +69,8 @@ def _origin(config: DatasetConfig, source: SourceFiles, files: Sequence[Mapping[
         "source": source.kind,
         "repository": repository,
         "revision": source.revision,
-        "files": files,
-        "verified": verified,
-        "verification": verification,
+        "files": verification.files,
+        "verified": verification.verified,
+        "verification": verification.in_words,
         "versions": versions,
     }
