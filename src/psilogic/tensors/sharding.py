@@ -81,8 +81,8 @@ def refuse_hidden(group: Mapping[str, Any]) -> None:
     if joins_tensors and _is_called_by(sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")):
         raise RuntimeError(
             f"chaos_scope={group['chaos_scope']!r} with max_grad_norm={group['max_grad_norm']!r} needs the norms of "
-            "all tensors, and ZeroRedundancyOptimizer gives PsiLogic only those of one rank; leave both at their defaults "
-            "and call clip_grad_norm_ before the step, or use fully_shard (FSDP2) to split the state"
+            "all tensors, and ZeroRedundancyOptimizer gives PsiLogic only those of one rank; leave both at their "
+            "defaults and call clip_grad_norm_ before the step, or use fully_shard (FSDP2) to split the state"
         )
 
 
