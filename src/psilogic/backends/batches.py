@@ -28,7 +28,7 @@ class Part(NamedTuple):
     units: slice  # the positions of their units in the whole bucket
 
 
-def batches(bucket: Bucket, columns: list[TensorList], most: int) -> Iterator[Batch]:
+def batches(bucket: Bucket, columns: list[TensorList], most: int, alone: bool = False) -> Iterator[Batch]:
     """The tensors of a bucket in batches of at most `most` elements.
 
     Tensors that ranks hold pieces of are one batch of any size, like those of a step that is traced.
@@ -37,14 +37,17 @@ def batches(bucket: Bucket, columns: list[TensorList], most: int) -> Iterator[Ba
         bucket: the bucket.
         columns: its gradients, parameters and states.
         most: the most elements of a batch.
+        alone: whether no two tensors may share a batch.
     """
     numels = list(map(Tensor.numel, bucket.values))
-    if bucket.ranks is not None or traced() or sum(numels) <= most:
+    is_small = sum(numels) <= most and not alone
+    if bucket.ranks is not None or traced() or is_small:
         yield Batch(columns, slice(0, len(numels)), slice(None), bucket.cache.tables)
         return
+    most_of_run = 0 if alone else most
     first_unit = 0
     batch_number = itertools.count()
-    for members in runs(numels, most):
+    for members in runs(numels, most_of_run):
         of_run = [xs[members] for xs in columns]
         after_last_unit = first_unit + sum(bucket.units[members])
         if numels[members.start] <= most:

@@ -10,6 +10,7 @@ from psilogic.backends.rounding import narrow_, widen
 from psilogic.step import BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, broadcast_units
 from psilogic.tensors.device_tables import DeviceTables
+from psilogic.tensors.memory import ordinary, used_addresses
 from psilogic.tensors.norms import TensorList, as_real, copied, fresh, traced
 from psilogic.tensors.sharding import Piece
 from psilogic.tensors.state import local_states
@@ -37,7 +38,7 @@ class Foreach(ByTorch):
         if bucket.rounding == "kahan":
             columns.append(local_states(bucket, work.states, "compensation"))
         factors = factors_of(work.step)
-        for batch in batches(bucket, columns, most_elements(bucket)):
+        for batch in batches(bucket, columns, most_elements(bucket), alone=are_one_after_the_other(bucket)):
             update_batch_(work, batch, factors.take(batch.tensors))
 
 
@@ -49,6 +50,20 @@ def most_elements(bucket: Bucket) -> int:
     if bucket.group["foreach"] is False:
         return min(most, max(SMALL, *numels))
     return most
+
+
+def are_one_after_the_other(bucket: Bucket) -> bool:
+    """Whether no two tensors may share a batch: with `foreach=False` if a parameter may be in another's memory.
+
+    Or in that of a gradient: an update of both would read it when it has changed.
+    """
+    if bucket.group["foreach"] is not False or traced():
+        return False
+    if not ordinary([bucket.values, bucket.grads]):
+        return True
+    of_params = used_addresses(bucket.values)
+    distinct = set(of_params)
+    return len(distinct) < len(of_params) or not distinct.isdisjoint(used_addresses(bucket.grads))
 
 
 def update_batch_(work: BucketStep, batch: Batch, factors: Factors) -> None:
