@@ -2,8 +2,8 @@
 
 It depends on options, on which parameters have gradients, and on metadata and addresses of tensors, but on no value.
 A later step compares all of this, which takes a small part of the time of a new plan. Numbers, such as the learning
-rate, and the addresses of gradients may change: the step reads them again. After any other change a new plan is made.
-Several plans are kept, for trainings in which not all parameters have gradients in each step.
+rate, and the addresses of gradients may change, and in host memory all addresses: the step reads them again. After any
+other change a new plan is made. Several plans are kept, since parameters may have gradients in turns.
 """
 
 from array import array
@@ -17,7 +17,7 @@ from torch import distributed as dist
 
 from psilogic.known_options import KnownOptions
 from psilogic.options import is_plain, numbers_of
-from psilogic.planned_bucket import Found, PlannedBucket
+from psilogic.planned_bucket import Found, PlannedBucket, are_apart
 from psilogic.step import BucketStep, Repetition
 from psilogic.tensors.buckets import Group
 from psilogic.tensors.lookups import Participants, participants
@@ -90,6 +90,10 @@ class PlannedStep:
                 self.forget()
                 return []
             found_buckets.append(found)
+        has_moved = any(found.moved == b"" for found in found_buckets)
+        if has_moved and not are_apart(self.buckets):
+            self.forget()
+            return []
         return found_buckets
 
     def forget(self) -> None:

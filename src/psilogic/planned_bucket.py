@@ -1,7 +1,7 @@
 """The plan of the step of one bucket, and the comparison with the tensors of a later step."""
 
 from array import array
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -23,7 +23,8 @@ class Found(NamedTuple):
     grads: TensorList
     states: list[State]
     every: TensorList  # parameters, gradients, moments and scalars: each name of them for all parameters
-    moved: bytes | None  # the addresses of the gradients, as 64-bit integers; None if all are where they were
+    # The addresses of the gradients, as 64-bit integers; None if nothing has moved, empty if other tensors have moved.
+    moved: bytes | None
 
     def changed(self) -> TensorList:
         """The tensors that a step changes, but for the scalars: parameters and Adam's moments."""
@@ -44,6 +45,7 @@ class PlannedBucket:
         self.members = members
         moments = moment_names(work.bucket)
         self.names = (*moments, *scalar_names(work.bucket.group))
+        self.first_scalar = 2 + len(moments)  # the position of its name in the order of `Found.every`
         self.backend = work.backend
         self.decides_itself = work.decides_itself
         self.sizes = work.sizes
@@ -53,7 +55,7 @@ class PlannedBucket:
         of_states = [state[name] for name in self.names for state in work.states]
         self.guard = guard_of(work.bucket.params + work.bucket.grads + of_states)
         self.stream = stream_unless_capturing(work.bucket.device)  # launches are prepared for it
-        self.tensor_addresses: Any = work.addresses  # None after a gradient has moved
+        self.tensor_addresses: Any = work.addresses  # None after a tensor has moved
         self.scalar_addresses = work.scalar_addresses
         _, _, *others = moments  # but for Adam's two, which are in the addresses of the tensors
         others_addresses = addresses(work.states, tuple(others)) if others else array("q")
@@ -79,7 +81,7 @@ class PlannedBucket:
             return None
         count = len(self.members)
         of_grads = moved(every, self.places, count, 2 * count)
-        if of_grads is not None and not self._move_gradients(of_grads):
+        if of_grads is not None and not self._take_places(every, of_grads):
             return None
         return Found(found.params, found.grads, states, every, of_grads)
 
@@ -116,17 +118,42 @@ class PlannedBucket:
             kept=self.kept,
         )
 
-    def _move_gradients(self, addresses: bytes) -> bool:
-        """Take other addresses of the gradients; False if one has no memory, is in a parameter, or more has moved."""
-        of_grads = array("q", addresses)
-        if not of_grads or 0 in of_grads or not self.param_addresses.isdisjoint(of_grads):
-            return False
+    def _take_places(self, every: TensorList, of_grads: bytes) -> bool:
+        """Take other addresses, of which those of the gradients are noted already unless other tensors have moved, too.
+
+        Returns:
+            False if a tensor has no memory, if a parameter shares it, or if more than gradients has moved on a device,
+            where launches have the other addresses.
+        """
+        if not of_grads:
+            if self.bucket.device.type != "cpu":
+                return False
+            present = addresses(every)
+            if 0 in present:
+                return False
+            self.places = bytearray(present.tobytes())
+            self.param_addresses = frozenset(self._columns(0, 1))
+            self.scalar_addresses = self._columns(self.first_scalar, len(present) // len(self.members))
         self.tensor_addresses = None
-        return True
+        addresses_of_grads = self._columns(1, 2)
+        is_each_alone = len(self.param_addresses) == len(self.members)
+        return is_each_alone and 0 not in addresses_of_grads and self.param_addresses.isdisjoint(addresses_of_grads)
+
+    def _columns(self, first: int, last: int) -> Any:
+        """The addresses of some names, in the order of `Found.every`: from the first to before the last."""
+        size = len(self.members) * ADDRESS_BYTES
+        return array("q", bytes(self.places[first * size : last * size]))
 
     def _addresses(self) -> Any:
-        """The addresses of the tensors, column after column: the same object until a gradient moves."""
+        """The addresses of the tensors, column after column: the same object until a tensor moves."""
         if self.tensor_addresses is None:
-            count = len(self.members)
-            self.tensor_addresses = array("q", bytes(self.places[: len(Tensors._fields) * count * ADDRESS_BYTES]))
+            self.tensor_addresses = self._columns(0, len(Tensors._fields))
         return self.tensor_addresses
+
+
+def are_apart(buckets: Sequence[PlannedBucket]) -> bool:
+    """Whether no parameter has its address in common with one of another bucket."""
+    every: set[int] = set()
+    for planned in buckets:
+        every.update(planned.param_addresses)
+    return len(every) == sum(len(planned.members) for planned in buckets)
