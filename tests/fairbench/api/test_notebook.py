@@ -1,14 +1,24 @@
-"""The example runs in a real Jupyter kernel, and so do an edited cell and what a cell may not use."""
+"""The example runs in a real Jupyter kernel, and so do an edited cell and what a cell may not use.
+
+`mini` is replaced by the tiny suite.
+"""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from tiny import TINY
+
+import fairbench
 
 pytestmark = pytest.mark.xdist_group("servers")
 
 EXAMPLE = Path(__file__).parents[3] / "examples/own_optimizer.ipynb"
 QUICK = """
+from pathlib import Path
+from fairbench.suites import loader
+loader.SUITES = Path("suites")
 from fairbench.report.figures.drawing import Drawing
 usual = Drawing.content
 def only_svg(drawing, form, panel=None):
@@ -19,9 +29,8 @@ EDITED = """
 import json
 from pathlib import Path
 STRENGTH = 0.5
-edited = suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
-    reference="SignDescent", seeds=2, steps=10, lr_grid="1e-3:1e-2:2", settings={"final.settings": 1})
-study = fb.run(edited, "results/sign-descent", workers=2)
+study = fb.run(suite.replace(optimizers=["AdamW"], reference="AdamW").with_optimizer(SignDescent).replace(
+    reference="SignDescent", seeds=2, steps=10), "results/sign-descent", workers=2)
 [len(study.analyses.history.plans), len([*Path("results/sign-descent/optimizers").glob("*.py")]), study.complete]
 """
 REFUSED = """
@@ -51,6 +60,8 @@ def cells(tmp_path_factory):
     notebook.cells.insert(0, new_code_cell(QUICK))  # the kernel has no fixtures
     notebook.cells += [new_code_cell(EDITED), new_code_cell(REFUSED)]
     folder = tmp_path_factory.mktemp("notebook")
+    shutil.copytree(Path(fairbench.__file__).parent / "suites", folder / "suites")
+    (folder / "suites" / "mini.toml").write_text(TINY)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -71,7 +82,7 @@ def printed(cell):
 def test_the_example_shows_tables_figures_and_a_link(cells):
     by_last_line = {cell.source.splitlines()[-1]: cell for cell in cells}
     plan = by_last_line["suite.plan()"]
-    assert "32 trials, at most 8 more; about " in results(plan)["text/plain"]
+    assert "12 trials; about " in results(plan)["text/plain"]
     assert len(plan.outputs) == 1
     verdicts = results(by_last_line["study.verdicts()"])
     assert "<td" in verdicts["text/html"]
