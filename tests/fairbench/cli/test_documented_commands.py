@@ -30,10 +30,11 @@ from fairbench.training.environment import environment
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
 
 STEPS = 12
-"""No trial of `mini`, and of the arenas that the pages define, is longer."""
+"""No trial of the arenas that the pages define is longer."""
 SEEDS = 5
 """No study has more of them."""
-SMALLER = TINY.replace("steps = 40", f"steps = {STEPS}").replace("budget = 3", "budget = 2")
+SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 40", "steps = 6")
+SMALLER = SMALLER.replace("budget = 3", "budget = 2")
 """What every page gets in place of the suite `mini`."""
 MORE = {
     "command.md": "[optimizers.Lion]\n",
@@ -41,8 +42,8 @@ MORE = {
 [arenas.gpt]
 metric = "loss"
 margin = 0.02
-sweep_steps = 10
-steps = 12
+sweep_steps = 6
+steps = 6
 batch_size = 8
 data = { source = "stdlib", context = 16, evaluated = 16 }
 model = { hidden_size = 8, layers = 1, heads = 1 }
@@ -50,8 +51,8 @@ model = { hidden_size = 8, layers = 1, heads = 1 }
 [arenas.resnet]
 metric = "accuracy"
 margin = 0.02
-sweep_steps = 10
-steps = 12
+sweep_steps = 6
+steps = 6
 batch_size = 8
 data = { source = "digits", image_size = 16 }
 model = { width = 2 }
