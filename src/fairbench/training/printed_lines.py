@@ -2,14 +2,22 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
 from fairbench.arenas.program import ProgramOptions
-from fairbench.training.printed_names import from_step_name, last_split, plain_name, short_name, split_of, with_split
+from fairbench.training.printed_names import (
+    from_step_name,
+    last_split,
+    plain_name,
+    short_name,
+    split_of,
+    splits_before_names,
+    with_split,
+)
 from fairbench.training.printed_numbers import WRITTEN, Unclear, read_numbers, step_of, whole_text
 from fairbench.training.result_names import STEP_NAMES
 from fairbench.training.text_results import Row, flat, parsed_json
@@ -25,14 +33,17 @@ PAIR = re.compile(
 """A name of one to four words and its number, such as "val loss 2.5", "val_loss: 2.5" or "| val_loss | 2.5 |"."""
 OF_NAME = re.compile(r"[ \t)\]]*[:=]+[ \t]*[-+]?[\d.]")
 """What stands behind a number that belongs to a name, as in "top 1: 54"."""
+OF_FILE = re.compile(r"[^\s,;'\")\]}]*\.[A-Za-z]\w*")
+"""What stands behind a number in the name of a file, as in "epoch=2-val_loss=0.53.ckpt"."""
 COLOR = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 """A sequence of characters that colors a terminal, moves its cursor, or makes a link."""
 RANK = re.compile(
     r"(?:[^A-Za-z]*|.*?\b(?:DEBUG|INFO|WARNING)\b[^A-Za-z]*)(?:\[\d+,(?P<of_mpi>\d+)\]<std\w+>:?|"
+    r"\(\w+ pid=(?P<of_ray>\d+)[^)]*\)|"
     r"[\[(]?(?:(?:local|global)[ _-])?(?:rank|default|gpu|worker|process)[ _:=#]*(?P<rank>\d+)(?:[\])]:?|[ \t]*[:|,]))",
     re.IGNORECASE,
 )
-"""The rank of a process at the beginning of its line, as torchrun and others write it: "[rank1]: val loss 2.5"."""
+"""The rank of a process at the beginning of its line, as torchrun writes it: "[rank1]: val loss 2.5". Ray has a pid."""
 UNNAMED = -1
 """Stands for the rank of lines without one, which go before all others."""
 DECIMALS = re.compile(r"\d*\.\d+(?:e[-+]?\d+)?", re.IGNORECASE)
@@ -109,7 +120,7 @@ def _lines(text: str, first: int, step_names: Collection[str]) -> list[_Line]:
         content = line
         match = RANK.match(line)
         if match:
-            rank = int(match["rank"] or match["of_mpi"])
+            rank = int(match["rank"] or match["of_mpi"] or match["of_ray"])
             content = line[match.end() :]
         printed_in.append(_printed_in(content, step_names))
         lines.append(_Line(number, line, raw.endswith("\r"), rank, {}))
@@ -131,7 +142,7 @@ def _printed_in(line: str, step_names: Collection[str]) -> list[_Printed]:
     found = _object(line[begin:end]) if 0 <= begin < end else None
     if found is None:
         return _pairs_in(line, step_names)
-    split = last_split(line[:begin])
+    split = last_split(splits_before_names(line), begin)
     values = _pairs_in(line[:begin], step_names)
     for name, value in flat(found).items():
         values.append(_Printed(with_split(name, split, step_names), "", value))
@@ -140,7 +151,10 @@ def _printed_in(line: str, step_names: Collection[str]) -> list[_Printed]:
 
 def _object(text: str) -> dict[str, Any] | None:
     """The object of JSON, or the dictionary of Python, in a text; None if it is neither."""
-    for parse in (parsed_json, ast.literal_eval):
+    parsers: list[Callable[[str], Any]] = [parsed_json]
+    if "\\" not in text:  # Python warns of some backslashes
+        parsers.append(ast.literal_eval)
+    for parse in parsers:
         with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             found = parse(text)
             if isinstance(found, dict):
@@ -151,13 +165,15 @@ def _object(text: str) -> dict[str, Any] | None:
 def _pairs_in(line: str, step_names: Collection[str]) -> list[_Printed]:
     """The texts of the numbers in a line behind their names."""
     found = []
+    splits = splits_before_names(line)
     near = ""
     for pair in PAIR.finditer(line):
         name = from_step_name(pair[1].split(), step_names)
         is_step = name.lower() in step_names
-        if not is_step and OF_NAME.match(line, pair.end()):
+        is_of_name = not is_step and OF_NAME.match(line, pair.end())
+        if is_of_name or OF_FILE.match(line, pair.end()):
             continue
-        split = last_split(line[: pair.start(2)])
+        split = last_split(splits, pair.start(2))
         name = with_split(name, split, step_names)
         own_split = split_of(name)
         if own_split:
@@ -190,17 +206,18 @@ def _shorten_names(lines: Sequence[_Line]) -> None:
 
     A program that prints "val loss" and "ema val loss" has two values, and "best val loss" is one of another step.
     """
-    short_names: dict[str, set[str]] = {}
+    printed_names = {name for line in lines for name in line.values}
+    plain_names: dict[str, set[str]] = {}
+    for name in printed_names:
+        plain_names.setdefault(short_name(name), set()).add(plain_name(name))
+    chosen = {}
+    for name in printed_names:
+        short = short_name(name)
+        chosen[name] = plain_name(name)
+        if len(plain_names[short]) == 1:
+            chosen[name] = short
     for line in lines:
-        for name in line.values:
-            short_names.setdefault(short_name(name), set()).add(plain_name(name))
-    for line in lines:
-        values = {}
-        for name, value in line.values.items():
-            short = short_name(name)
-            is_alone = len(short_names[short]) == 1
-            values[short if is_alone else plain_name(name)] = value
-        line.values = values
+        line.values = {chosen[name]: value for name, value in line.values.items()}
 
 
 def _read_texts(lines: Sequence[_Line], step_names: Collection[str]) -> None:

@@ -1,7 +1,7 @@
 """The names before printed numbers: which split they are of, and which words before it leave their meaning as it is."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fairbench.training.result_names import SPLITS
 
@@ -18,11 +18,17 @@ SPLIT_BEFORE = re.compile(
 """A word for a split that stands before names, as in "val: loss 2.5, acc 0.7" and "[train] loss 2.5"."""
 
 
-def last_split(text: str) -> str:
-    """The last word for a split that stands before names in a text; empty without one."""
+def splits_before_names(line: str) -> dict[int, str]:
+    """The words for a split that stand before names in a line, by their positions."""
+    return {match.start(): str(match[1]) for match in SPLIT_BEFORE.finditer(line)}
+
+
+def last_split(splits: Mapping[int, str], position: int) -> str:
+    """The last of some splits before a position in their line; empty without one."""
     last = ""
-    for match in SPLIT_BEFORE.finditer(text):
-        last = str(match[1])
+    for start, split in splits.items():
+        if start < position:
+            last = split
     return last
 
 

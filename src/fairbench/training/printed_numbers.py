@@ -11,6 +11,8 @@ NUMBER = rf"[-+]?(?:\d+\.?\d*{EXPONENT}|\.\d+{EXPONENT}|{NOT_FINITE})"
 """A number in its usual form."""
 WRITTEN = rf"[-+–]?(?:(?:\d|[.,]\d)(?:[\w%#]|[.,'’\u00a0\u202f/:*×^+-](?=[-\d^#]))*|{NOT_FINITE})"
 """A number with all that stands behind it without a space, as in 97/100, 1,234.5, 85%, 2.5k and 12:30."""
+WHOLE = re.compile(WRITTEN, re.IGNORECASE)
+INFINITE = re.compile(rf"[-+]?{NOT_FINITE}", re.IGNORECASE)
 SECOND = r"\([ \t]*[-+]?[\d.,]+[ \t]*%?[ \t]*\)"
 """A second number in parentheses."""
 BEHIND = re.compile(
@@ -48,7 +50,7 @@ class Unclear:
 
 def whole_text(line: str, begin: int) -> str:
     """The text of the number at a position in a line, with what belongs to it."""
-    written = re.compile(WRITTEN, re.IGNORECASE).match(line, begin)
+    written = WHOLE.match(line, begin)
     assert written
     behind = BEHIND.match(line, written.end())
     return line[begin : (behind or written).end()]
@@ -71,14 +73,14 @@ def read_numbers(texts: Sequence[str]) -> list[float | Unclear]:
     """
     parts = [_parts(text) for text in texts]
     clear = [part for part in parts if not isinstance(part, Unclear)]
-    finite = [part for part in clear if not re.fullmatch(rf"[-+]?{NOT_FINITE}", part[0], re.IGNORECASE)]
+    finite = [(number, unit) for number, unit in clear if not INFINITE.fullmatch(number)]
     sign = _decimal_sign([number for number, _ in finite])
     examples = {unit: number + unit for number, unit in finite}
     numbers: list[float | Unclear] = []
     for text, part in zip(texts, parts, strict=True):
         if isinstance(part, Unclear):
             numbers.append(part)
-        elif part not in finite:
+        elif INFINITE.fullmatch(part[0]):
             numbers.append(float(part[0]))
         elif len(examples) > 1:
             numbers.append(Unclear(text, f"other lines have another unit: {' and '.join(examples.values())}"))
@@ -101,7 +103,7 @@ def _parts(text: str) -> tuple[str, str] | Unclear:
         return Unclear(text)
     number = match["number"]
     is_number = DECIMAL_POINT.fullmatch(number) or DECIMAL_COMMA.fullmatch(number)
-    if not is_number and not re.fullmatch(rf"[-+]?{NOT_FINITE}", number, re.IGNORECASE):
+    if not is_number and not INFINITE.fullmatch(number):
         return Unclear(text)
     return number, unit
 

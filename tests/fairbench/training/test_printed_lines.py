@@ -47,6 +47,10 @@ PRINTED = {
     "step 1: val loss 2.0\nstep 1: ema val loss 1.5": {"val/loss": {1: 2.0}},
     "epoch 1 step 9/9\nval loss 2.0\nepoch 2 step 9/9\nval loss 1.5": {"val/loss": {1: 2.0, 2: 1.5}},
     "done: final val loss 1.5": {"val/loss": {1: 1.5}},
+    "epoch 2: val_loss 0.5312\nsaving 'a/epoch=1-val_loss=0.50.ckpt', b/val_loss=0.4/last.pt": {
+        "val/loss": {2: 0.5312}
+    },
+    r"val: {'loss': 1.5, 'file': 'C:\data'}": {"val/loss": {1: 1.5}},
     "Validation loss is 1.5 nats": {"val/loss": {1: 1.5}},
     "\u2502  val_loss  \u2502  1.5  \u2502\n|    val_loss  | 1.25 |": {"val/loss": {1: 1.5, 2: 1.25}},
     '{"step": 2, "val": {"loss": 1e-3}}': {"val/loss": {2: 0.001}},
@@ -118,7 +122,16 @@ def test_a_number_that_can_be_several_is_no_result(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "prefix", ["[rank{}]: ", "[default{}]:", "Rank {} | ", "[GPU{}] ", "[1,{}]<stdout>:", "12:30:01 INFO [rank: {}] "]
+    "prefix",
+    [
+        "[rank{}]: ",
+        "[default{}]:",
+        "Rank {} | ",
+        "[GPU{}] ",
+        "[1,{}]<stdout>:",
+        "(Worker pid=71{}) ",
+        "12:30:01 INFO [rank: {}] ",
+    ],
 )
 def test_the_first_rank_of_several_processes_counts(tmp_path, prefix):
     lines = [prefix.format(rank) + f"step {step}: val loss {step}.{rank}" for step in (1, 2) for rank in (1, 0)]
