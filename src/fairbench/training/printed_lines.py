@@ -129,8 +129,10 @@ def _lines(text: str, first: int, step_names: Collection[str]) -> list[_Line]:
         nearby.setdefault(each.name, set()).add(each.near)
     for each_line, found in zip(lines, printed_in, strict=True):
         for each in found:
-            has_several = len(nearby[each.name]) > 1  # as in "train loss 2.4, acc 0.8, val loss 2.5, acc 0.7"
-            name = f"{each.near} {each.name}".strip() if has_several else each.name
+            name = each.name
+            has_several = len(nearby[name]) > 1  # as in "train loss 2.4, acc 0.8, val loss 2.5, acc 0.7"
+            if has_several or each.near == "train":
+                name = f"{each.near} {name}".strip()
             each_line.values[name] = each.value
     return lines
 
