@@ -8,6 +8,7 @@ Reads step_time.csv and step_memory.csv of that folder, writes figures/step.png 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from csv_files import csv_parser, read_csv
@@ -58,9 +59,10 @@ def bars(axes: Axes, sets: list[str], values: dict[tuple[str, str], float], kind
 
 def _write_number(axes: Axes, value: float, y: float) -> None:
     """The number of a bar, to the right of its end."""
+    shown = Decimal(str(value)).quantize(Decimal("0.01"), ROUND_HALF_UP)  # as SQL rounds the numbers of the page
     over_lines = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 0.3}
     axes.annotate(
-        f"{value:.2f}",
+        str(shown),
         (value, y),
         xytext=(3, 0),
         textcoords="offset points",
