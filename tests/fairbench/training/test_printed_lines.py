@@ -113,6 +113,7 @@ UNCLEAR = [
     "val loss 1.5 --> 1.25",
     "| val loss | 1.5 | 1.25 |",
     "step 1: val loss 2.0\nstep 1: val loss 3.0",
+    "0: step 1: val loss 2.0\n1: step 1: val loss 3.0",  # as srun -l labels the lines of ranks
 ]
 
 
@@ -133,8 +134,9 @@ def test_a_number_that_can_be_several_is_no_result(tmp_path, text):
         "12:30:01 INFO [rank: {}] ",
     ],
 )
-def test_the_first_rank_of_several_processes_counts(tmp_path, prefix):
-    lines = [prefix.format(rank) + f"step {step}: val loss {step}.{rank}" for step in (1, 2) for rank in (1, 0)]
+@pytest.mark.parametrize("ranks", [(0, 1), (1, 0)])
+def test_the_first_rank_of_several_processes_counts(tmp_path, prefix, ranks):
+    lines = [prefix.format(rank) + f"step {step}: val loss {step}.{rank}" for step in (1, 2) for rank in ranks]
     lines.append(prefix.format(1) + "train loss 0.5")
     values = read(tmp_path, "\n".join(lines)).values
     assert values == {"val/loss": {1: 1.0, 2: 2.0}, "train/loss": {2: 0.5}}
