@@ -44,11 +44,13 @@ def load(reference: str, what: str) -> Any:
 
 
 def _names_in(module: ModuleType) -> list[str]:
-    """The classes of a module, and the functions that it defines."""
+    """The classes of a module or its package, and the functions that it defines."""
+    package = module.__name__.partition(".")[0]
     names = []
     for name, value in vars(module).items():
         is_own_function = inspect.isfunction(value) and value.__module__ == module.__name__
-        if inspect.isclass(value) or is_own_function:
+        is_own_class = inspect.isclass(value) and value.__module__.partition(".")[0] == package
+        if is_own_class or is_own_function:
             names.append(name)
     return names
 

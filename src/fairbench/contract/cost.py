@@ -19,6 +19,8 @@ LONG = 200
 """The number of steps of a long training."""
 WINDOW = 25
 """The number of early steps that are compared with as many late ones: memory may be freed only every few steps."""
+STATE_STEPS = 20
+"""The steps after which the state is measured: one of the last gradients, say, is then complete."""
 SLOWER = 3.0
 """A late step may take this many times as long as an early one."""
 
@@ -63,8 +65,8 @@ def state(case: Case) -> tuple[Severity, str]:
     """The memory of the optimizer's state."""
     training = ShortTraining(lr=1e-3, start=0.0, end=0.0)
     baseline = replace(case_of(BASELINE, OptimizerPlan()), trainings=[training])
-    size = state_bytes(case.training(3))
-    baseline_size = state_bytes(baseline.training(3))
+    size = state_bytes(case.training(STATE_STEPS))
+    baseline_size = state_bytes(baseline.training(STATE_STEPS))
     return "note", f"{size:.1f} bytes for each weight; {BASELINE} {baseline_size:.1f}"
 
 

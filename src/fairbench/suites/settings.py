@@ -7,6 +7,7 @@ from typing import Any
 
 from fairbench.common.coercion import KeyPath, build
 from fairbench.common.errors import UsageError, pick, unknown
+from fairbench.common.formatting import some
 from fairbench.common.toml import tomllib
 from fairbench.suites.arena_tables import arena_plan
 from fairbench.suites.schema import Suite
@@ -27,6 +28,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         advice = f"text needs quotes, such as --set '{key}=\"{value}\"'"
+        if "," in value:
+            advice = f"a list needs brackets, such as --set '{key}=[{value}]'"
         raise UsageError(f"--set {text}: {value!r} is no TOML value; {advice}") from None
 
 
@@ -71,7 +74,10 @@ def setting_path(tables: Mapping[str, Any], key: str) -> KeyPath:
         option = key.removeprefix(f"{name}.")
         return ("optimizers", name, "options", option)
     if not dot:
-        raise UsageError(f"--set must have the form key=value, such as {FORM}; got the key {key!r}")
+        examples = some([f"{name}.{key}" for name in optimizers])
+        raise UsageError(
+            f"--set {key}: put the name of an optimizer or of a table before it: {examples}, or training.{key}"
+        )
     names_of_tables = [name for name, table in tables.items() if isinstance(table, dict)]
     named, _, _ = key.rpartition(".")
     raise unknown("optimizer or table of a suite", named, [*optimizers, *names_of_tables])
