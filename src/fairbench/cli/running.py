@@ -129,4 +129,6 @@ def _command_of_study(options: argparse.Namespace, others: Sequence[str]) -> str
             words += ["--reference", others[0]]
     for text in options.set:
         words += ["--set", f"'{text}'"]
+    name = options.optimizer.rpartition(":")[2]
+    words += ["--output-dir", f"results/{name}"]  # that of the suite may hold another study
     return " ".join(words)
