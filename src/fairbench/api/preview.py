@@ -92,7 +92,7 @@ class Previewed(Table[PreviewRow]):
         table = text_table(columns, [*self._lines(), self._step_times()])
         failures = [Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"]
         advice = unwrapped(f"for a result, with a search and new seeds:\n    {self.command}")
-        return Group(heading, table, *failures, advice)
+        return Group(heading, table, *failures, *self._at_edges(), advice)
 
     def _lines(self) -> list[list[str | Text]]:
         """A line for each learning rate, with the value of each optimizer. The best value of an optimizer is bold."""
@@ -109,6 +109,26 @@ class Previewed(Table[PreviewRow]):
             for optimizer in self.suite.optimizers:
                 line.append(texts.get((lr, optimizer), Text("")))
             lines.append(line)
+        return lines
+
+    def _at_edges(self) -> list[Text]:
+        """A line if the lowest learning rate of optimizers is the best, and one if the highest is."""
+        best_at: dict[str, list[str]] = {"lowest": [], "highest": []}
+        for optimizer in self.suite.optimizers:
+            values = {row.lr: row.value for row in self.rows if row.optimizer == optimizer}
+            finished = [value for value in values.values() if value is not None]
+            if len(values) < 2 or not finished:
+                continue
+            best = self._best(optimizer)
+            for edge, lr in (("lowest", min(values)), ("highest", max(values))):
+                if values[lr] == best:
+                    best_at[edge].append(optimizer)
+        lines = []
+        for edge, optimizers in best_at.items():
+            if optimizers:
+                names = ", ".join(optimizers)
+                text = f"the {edge} learning rate is the best of {names}; --lr tries others"
+                lines.append(Text(text))
         return lines
 
     def _best(self, optimizer: str) -> float:

@@ -1,13 +1,15 @@
 """A user's optimizer: its template and its checks, and a preview, which shows what the sweep of a study would."""
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tiny import study_of
 
-from fairbench.api.preview import preview, rates, run_preview
+from fairbench.api.preview import Previewed, PreviewRow, preview, rates, run_preview
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -75,6 +77,30 @@ def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
         "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8' --output-dir results/Signs\n"
     )
     assert expected in shown
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((0.1, 0.3, 0.2), []),
+        ((0.1, 0.2, 0.3), ["the highest learning rate is the best of AdamW; --lr tries others"]),
+        ((0.3, 0.2, None), ["the lowest learning rate is the best of AdamW; --lr tries others"]),
+        ((0.1, 0.2, None), []),  # where it diverges is no edge
+        ((None, None, None), []),
+        ((0.1,), []),
+    ],
+)
+def test_a_best_rate_at_the_edge_of_a_preview_is_said(values, shown):
+    rows = []
+    for lr, value in zip((1e-4, 1e-3, 1e-2), values, strict=False):
+        status = "diverged" if value is None else "finished"
+        rows.append(PreviewRow("AdamW", lr, "accuracy", value, status, ""))
+    mini = load_suite("mini")
+    suite = replace(mini, arenas={"vit": mini.arenas["vit"]}, optimizers={"AdamW": OptimizerPlan()})
+    console = Console(file=io.StringIO(), width=150)
+    console.print(Previewed(rows, columns=(), suite=suite, seconds={"AdamW": None}))
+    lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if "is the best of" in line] == shown
 
 
 def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(tiny_folder, command):
