@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -11,18 +11,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
 from fairbench.api.optimizer import OptimizerLike, user_optimizer
+from fairbench.api.previewed import Previewed, PreviewRow
 from fairbench.api.suite import Suite, as_suite
-from fairbench.common.console import text_table, unwrapped
-from fairbench.common.formatting import number
 from fairbench.common.terminal import say
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.report.fields import names_of
-from fairbench.report.table import Table
 from fairbench.runner.devices import device_slots
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.executors.local import ProcessExecutor
@@ -39,117 +34,6 @@ from fairbench.suites.overrides import Overrides
 from fairbench.suites.search import search_for
 from fairbench.suites.stages import Sweep
 from fairbench.training.device_slot import DeviceSlot
-
-
-@dataclass(frozen=True)
-class PreviewRow:
-    """A trial of a preview.
-
-    Attributes:
-        value: the primary metric on the validation split; None unless the trial finished.
-        status: "finished", "diverged" or "failed".
-        error: why it failed; otherwise empty.
-    """
-
-    optimizer: str
-    lr: float
-    metric: str
-    value: float | None
-    status: str
-    error: str
-
-
-@dataclass(frozen=True, repr=False, kw_only=True)
-class Previewed(Table[PreviewRow]):
-    """The trials of a preview; `ok` if none failed.
-
-    Attributes:
-        suite: the suite, with one arena.
-        seconds: the seconds of a training step of each optimizer, the median over its rates; None if no trial finished.
-        command: the command of the study that gives a result.
-    """
-
-    suite: schema.Suite
-    seconds: Mapping[str, float | None]
-    command: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether no trial failed."""
-        return not any(row.status == "failed" for row in self.rows)
-
-    def __rich__(self) -> Group:
-        """A row for each learning rate, a column for each optimizer, their step times, and the command of a study."""
-        suite = self.suite
-        (arena,) = suite.arenas
-        plan = suite.arenas[arena]
-        score = f"{plan.metric} ({suite.better(arena)}) on the {suite.selection_name} split"
-        length = f"after {plan.sweep_steps} steps, one seed"
-        columns = [("lr", False)]
-        for optimizer in suite.optimizers:
-            columns.append((optimizer, True))
-        heading = Text.assemble(("A preview, not a result: ", "bold"), f"{arena}, {score} {length}")
-        table = text_table(columns, [*self._lines(), self._step_times()])
-        failures = [Text(f"failed: {row.error}", "bold red") for row in self.rows if row.status == "failed"]
-        advice = unwrapped(f"for a result, with a search and new seeds:\n    {self.command}")
-        return Group(heading, table, *failures, *self._at_edges(), advice)
-
-    def _lines(self) -> list[list[str | Text]]:
-        """A line for each learning rate, with the value of each optimizer. The best value of an optimizer is bold."""
-        texts = {}  # by learning rate and optimizer
-        for row in self.rows:
-            if row.value is None:
-                texts[row.lr, row.optimizer] = Text(row.status, "red")
-            else:
-                style = "bold" if row.value == self._best(row.optimizer) else ""
-                texts[row.lr, row.optimizer] = Text(number(row.value), style)
-        lines = []
-        for lr in sorted({row.lr for row in self.rows}):
-            line: list[str | Text] = [f"{lr:g}"]
-            for optimizer in self.suite.optimizers:
-                line.append(texts.get((lr, optimizer), Text("")))
-            lines.append(line)
-        return lines
-
-    def _at_edges(self) -> list[Text]:
-        """A line if the lowest learning rate of optimizers is the best, and one if the highest is."""
-        best_at: dict[str, list[str]] = {"lowest": [], "highest": []}
-        for optimizer in self.suite.optimizers:
-            values = {row.lr: row.value for row in self.rows if row.optimizer == optimizer}
-            finished = [value for value in values.values() if value is not None]
-            if len(values) < 2 or not finished:
-                continue
-            best = self._best(optimizer)
-            for edge, lr in (("lowest", min(values)), ("highest", max(values))):
-                if values[lr] == best:
-                    best_at[edge].append(optimizer)
-        lines = []
-        for edge, optimizers in best_at.items():
-            if optimizers:
-                names = ", ".join(optimizers)
-                text = f"the {edge} learning rate is the best of {names}; --lr tries others"
-                lines.append(Text(text))
-        return lines
-
-    def _best(self, optimizer: str) -> float:
-        """The best value of an optimizer, at least one of whose trials has finished."""
-        (arena,) = self.suite.arenas
-        values = [row.value for row in self.rows if row.optimizer == optimizer and row.value is not None]
-        if self.suite.direction(arena) == "max":
-            return max(values)
-        return min(values)
-
-    def _step_times(self) -> list[str | Text]:
-        """The last line: the time of a step of each optimizer, as a multiple of that of the first optimizer."""
-        first = next(iter(self.suite.optimizers))
-        first_seconds = self.seconds[first]
-        line: list[str | Text] = [Text("step time", "dim")]
-        for seconds in self.seconds.values():
-            text = ""
-            if seconds and first_seconds:
-                text = f"about {number(seconds / first_seconds, 2)}x"
-            line.append(Text(text, "dim"))
-        return line
 
 
 def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -> list[float]:

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 from tiny import study_of
 
-from fairbench.api.preview import Previewed, PreviewRow, preview, rates, run_preview
+from fairbench.api.preview import preview, rates, run_preview
+from fairbench.api.previewed import Previewed, PreviewRow
 from fairbench.contract.checks import CONTRACT_CHECKS
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -91,16 +92,39 @@ def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
     ],
 )
 def test_a_best_rate_at_the_edge_of_a_preview_is_said(values, shown):
-    rows = []
-    for lr, value in zip((1e-4, 1e-3, 1e-2), values, strict=False):
-        status = "diverged" if value is None else "finished"
-        rows.append(PreviewRow("AdamW", lr, "accuracy", value, status, ""))
-    mini = load_suite("mini")
-    suite = replace(mini, arenas={"vit": mini.arenas["vit"]}, optimizers={"AdamW": OptimizerPlan()})
-    console = Console(file=io.StringIO(), width=150)
-    console.print(Previewed(rows, columns=(), suite=suite, seconds={"AdamW": None}))
-    lines = console.file.getvalue().splitlines()
+    lines = shown_preview({"AdamW": values})
     assert [line for line in lines if "is the best of" in line] == shown
+
+
+@pytest.mark.parametrize(
+    ("values", "is_shown"),
+    [
+        ((0.1, 0.3, 0.2), True),
+        ((0.10001, 0.30001, 0.2), True),  # the table has four digits
+        ((0.1, 0.3, 0.21), False),
+        ((0.1, 0.3, None), True),
+        ((0.1, None, None), False),  # one rate, at which neither may learn anything
+    ],
+)
+def test_a_preview_says_that_two_optimizers_have_equal_values(values, is_shown):
+    lines = shown_preview({"AdamW": (0.1, 0.3, 0.2), "Signs": values})
+    told = "AdamW and Signs have equal values: this preview cannot tell them apart"
+    assert (told in lines) is is_shown
+
+
+def shown_preview(values):
+    """The lines of a preview with these values of optimizers at three learning rates; None: diverged."""
+    rows = []
+    for optimizer, of_optimizer in values.items():
+        for lr, value in zip((1e-4, 1e-3, 1e-2), of_optimizer, strict=False):
+            status = "diverged" if value is None else "finished"
+            rows.append(PreviewRow(optimizer, lr, "accuracy", value, status, ""))
+    mini = load_suite("mini")
+    plans = dict.fromkeys(values, OptimizerPlan())
+    suite = replace(mini, arenas={"vit": mini.arenas["vit"]}, optimizers=plans)
+    console = Console(file=io.StringIO(), width=150)
+    console.print(Previewed(rows, columns=(), suite=suite, seconds=dict.fromkeys(values)))
+    return console.file.getvalue().splitlines()
 
 
 def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(tiny_folder, command):
