@@ -323,7 +323,7 @@ def test_the_command(tmp_path, command):
     before = sorted(tmp_path.rglob("*"))
     shown = command("audit", str(tmp_path))
     assert "warn  Low power: With 3 seeds" in shown
-    assert "Take more seeds in a new study" in shown
+    assert "Take more seeds (`--seeds N`) in a new study" in shown
     assert shown.endswith("0 fail, 2 warn, 0 note\n")
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -71,7 +71,11 @@ def beyond_test(case: Analyses) -> Iterator[str]:
                 yield f"the seeds of {arms} have a correlation of {correlation:.2f}, on average over the arenas"
 
 
-@check("low power", "warn", "Take more seeds in a new study, or read inconclusive as meant: these seeds cannot decide.")
+@check(
+    "low power",
+    "warn",
+    "Take more seeds (`--seeds N`) in a new study, or read inconclusive as meant: these seeds cannot decide.",
+)
 def low_power(case: Analyses) -> str:
     """A comparison is inconclusive, and its seeds can detect no difference, or only those that exceed the margin."""
     suite = case.suite

@@ -23,7 +23,11 @@ def unknown_plan(case: Analyses) -> str:
     return f"{older}; the plan that was declared before them is unknown."
 
 
-@check("changed afterwards", "fail", "Report the verdicts of the plan that was declared first, or run new seeds.")
+@check(
+    "changed afterwards",
+    "fail",
+    "Report the verdicts of the plan that was declared first, or run new seeds in a new directory (`--seeds`, `-o`).",
+)
 def changed_afterwards(case: Analyses) -> str:
     """The plan was changed when results of final trials could already be seen."""
     first = case.history.declared
@@ -75,7 +79,11 @@ def _verdicts_by_declared_plan(case: Analyses) -> str:
     return f"By the plan that was declared first, the same records give: {', '.join(differing)}.{added}"
 
 
-@check("another plan's results", "fail", "Restore the history in whose directory these trials ran, or run new seeds.")
+@check(
+    "another plan's results",
+    "fail",
+    "Restore the history in whose directory these trials ran, or run new seeds in a new directory (`--seeds`, `-o`).",
+)
 def of_another_plan(case: Analyses) -> str:
     """Final trials ran under a plan that is not in the history, or before the plan that counts as declared first."""
     plans = case.history.plans

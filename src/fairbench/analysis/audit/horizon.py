@@ -65,7 +65,7 @@ def _in_words(c: Comparison) -> str:
     return f"{c.verdict} ({plain(c.gain, '+.3g')})"
 
 
-@check("order not settled", "warn", "Take the order of these two as open; train longer, or evaluate more often.")
+@check("order not settled", "warn", "Take the order of these two as open; train longer (`--steps`).")
 def order_not_settled(case: Analyses) -> Iterator[str]:
     """Between the last two validation evaluations two means change their order, and differ by more than the margin."""
     for c, ours, theirs in _pairs(case):
@@ -105,7 +105,7 @@ def gap_changes(case: Analyses) -> Iterator[str]:
             yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
 
 
-@check("still improving", "note", "Read the verdicts as being about short training; add a longer horizon.")
+@check("still improving", "note", "Read the verdicts as being about short training, or train longer (`--steps`).")
 def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
     """In the last third an arm's validation metric improves by more than the margin, and does so to the end."""
     curves = _curves(case)

@@ -84,7 +84,7 @@ def _impossible_metrics(run: Run, result: Result) -> list[str]:
     return [*dict.fromkeys(impossible)]
 
 
-@check("trials that ended early", "note", 'Compare where each ended; `at = "best"` takes the best report of each.')
+@check("trials that ended early", "note", "Compare where each ended; `--at best` takes the best report of each.")
 def ended_early(case: Analyses) -> str:
     """Programs have ended before the last step of their trials, and without an error."""
     arms = set()

@@ -38,7 +38,7 @@ def _rates(runs: Sequence[Run]) -> set[float]:
 @check(
     "rate at the edge",
     "warn",
-    "Widen the range of learning rates, or give the searches more settings (`sweep.budget`).",
+    "Widen the range of learning rates (`--lr-grid`), or give the searches more settings (`--set sweep.budget=N`).",
 )
 def at_edge(case: Analyses) -> str:
     """A selected learning rate is the lowest or the highest that was tried at the reported length."""
@@ -86,7 +86,7 @@ def _wider_grid(sweep: Sweep, positions: Collection[str]) -> str:
 @check(
     "selected by one search",
     "warn",
-    "Train several settings with the final seeds (`final.settings`), or claim nothing about other learning rates.",
+    "Train several settings with the final seeds (`--set final.settings=3`), or claim nothing about other learning rates.",
 )
 def by_one_search(case: Analyses) -> str:
     """A single search selected the settings, so a verdict is about them; another search might select others."""
@@ -100,7 +100,11 @@ def by_one_search(case: Analyses) -> str:
     return f"{trials}. What another search would select cannot be known."
 
 
-@check("untuned", "warn", "Read its verdicts as those of an untuned optimizer, or set `lr_scale` to search its rate.")
+@check(
+    "untuned",
+    "warn",
+    "Read its verdicts as those of an untuned optimizer, or search its rate: no `lr`, and `--set NAME.lr_scale=1`.",
+)
 def untuned(case: Analyses) -> str:
     """An optimizer has a learning rate that is fixed from the start; none was searched."""
     optimizers = case.results.study.optimizers

@@ -25,7 +25,11 @@ Some belong to one optimizer. `_treatments` names the others in another form, su
 """
 
 
-@check("unequal treatment", "warn", "Give it to all, or add an arm that has all of it but the mechanism.")
+@check(
+    "unequal treatment",
+    "warn",
+    "Give it to all (`--set NAME.OPTION=VALUE`), or add an arm that has all of it but the mechanism.",
+)
 def unequal_treatment(case: Analyses) -> Iterator[tuple[str, str]]:
     """Optimizers differ in a treatment that any could have: clipping, schedule, gradients per step, learning rates."""
     study = case.results.study
@@ -172,7 +176,11 @@ def not_finite(case: Analyses) -> Iterator[tuple[str, str]]:
             yield arm.arena, f"{arm.optimizer} {quantity} in {readings} readings"
 
 
-@check("clipped in every step", "warn", "Raise `clip_norm`, or turn it off for all.")
+@check(
+    "clipped in every step",
+    "warn",
+    "Raise the limit for all (`--set training.clip_norm=10`), or turn it off (`--set training.clip_norm=0`).",
+)
 def clipped(case: Analyses) -> Iterator[tuple[str, str]]:
     """Gradient clipping acted in at least 95% of the steps of an arm: its gradients all have the same norm."""
     for arm in case.results.arms:

@@ -96,7 +96,7 @@ def shared_examples(case: Analyses) -> Iterator[tuple[str, str]]:
 @check(
     "diverged trials",
     "warn",
-    "Look at the loss curves; compare again with lower learning rates or more warm-up for all.",
+    "Look at the loss curves; compare again with lower learning rates (`--lr-grid`) or more warm-up for all.",
 )
 def diverged(case: Analyses) -> str:
     """The loss or a metric of a trial was not finite."""
