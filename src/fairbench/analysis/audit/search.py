@@ -86,7 +86,8 @@ def _wider_grid(sweep: Sweep, positions: Collection[str]) -> str:
 @check(
     "selected by one search",
     "warn",
-    "Train several settings with the final seeds (`--set final.settings=3`), or claim nothing about other learning rates.",
+    "Train several settings with the final seeds (`--set final.settings=3`), "
+    "or claim nothing about other learning rates.",
 )
 def by_one_search(case: Analyses) -> str:
     """A single search selected the settings, so a verdict is about them; another search might select others."""
