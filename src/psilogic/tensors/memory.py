@@ -137,12 +137,15 @@ def has_own_dispatch(x: Tensor) -> bool:
 
 def uniform(dtypes: Container[torch.dtype], columns: Sequence[TensorList], by_rows: bool) -> bool:
     """Whether a kernel can run through their memory: all are ordinary, of one of some dtypes, in the same layouts."""
+    return have_one_dtype(dtypes, columns) and ordinary(columns) and same_layouts(columns, by_rows)
+
+
+def have_one_dtype(dtypes: Container[torch.dtype], columns: Sequence[TensorList]) -> bool:
+    """Whether all tensors have the same dtype, which is one of some."""
     found: set[torch.dtype] = set()
     for xs in columns:
         found.update(map(attrgetter("dtype"), xs))
-    if len(found) != 1 or found.pop() not in dtypes:
-        return False
-    return ordinary(columns) and same_layouts(columns, by_rows)
+    return len(found) == 1 and found.pop() in dtypes
 
 
 def same_layouts(columns: Sequence[TensorList], by_rows: bool) -> bool:
@@ -164,17 +167,21 @@ def _same_layout(tensors: tuple[Tensor, ...], by_rows: bool) -> bool:
     if all(map(Tensor.is_contiguous, tensors)):
         return True
     p = tensors[0]
-    strides = _used_strides(p)
+    strides = used_strides(p)
     for x in tensors:
-        if x.shape != p.shape or _used_strides(x) != strides:
+        if x.shape != p.shape or used_strides(x) != strides:
             return False
     if not is_dense(p):
         return False
-    rows_first = p.ndim < 2 or len(p) < 2 or p.stride(0) * len(p) == p.numel()
-    return rows_first or not by_rows
+    return are_rows_first(p) or not by_rows
 
 
-def _used_strides(x: Tensor) -> list[int]:
+def are_rows_first(x: Tensor) -> bool:
+    """Whether the rows of dimension 0 of a tensor without gaps are in memory one after the other."""
+    return x.ndim < 2 or len(x) < 2 or x.stride(0) * len(x) == x.numel()
+
+
+def used_strides(x: Tensor) -> list[int]:
     """The strides of the dimensions that have more than one element."""
     return [stride for stride, size in zip(x.stride(), x.shape, strict=True) if size > 1]
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from psilogic.backends.cpu.order import Ordered, can_be_ordered, in_lines, odd_tensors
 from psilogic.step import BucketStep, Tensors
-from psilogic.tensors.memory import addresses, uniform
+from psilogic.tensors.memory import addresses, have_one_dtype, ordinary
 from psilogic.tensors.norms import TensorList
 from psilogic.tensors.state import local_states
 from psilogic.warmup import t_warm
@@ -100,10 +101,10 @@ def load_kernels() -> Any:
 kernels = load_kernels()
 
 
-def supports(columns: Tensors, by_rows: bool) -> bool:
+def supports(columns: Tensors) -> bool:
     """Whether the kernels can update these tensors, which are on the CPU."""
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
-    return on_host and uniform(DTYPES, columns, by_rows)
+    return on_host and have_one_dtype(DTYPES, columns) and ordinary(columns) and can_be_ordered(columns)
 
 
 def unit_statistics(
@@ -112,8 +113,8 @@ def unit_statistics(
     """Sums over the units of N tensors that `supports` accepts, in float64.
 
     Args:
-        grads: the gradients.
-        params: the parameters; None if their squares are not needed.
+        grads: the gradients, in any order of memory.
+        params: the parameters, likewise; None if their squares are not needed.
         units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
         with_sums: whether to return the sums of the gradients.
 
@@ -134,6 +135,7 @@ def unit_statistics(
 
 def _row_sums(tensors: TensorList, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
     """The sums of squares of the tensors' units, and those of their elements if asked."""
+    tensors = in_lines(tensors, units)
     squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
     sums = torch.zeros_like(squares) if with_sums else None
     arguments = SumArguments(
@@ -156,8 +158,9 @@ def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None =
         scale: multiplies them after that, shape (U,); None for 1.
     """
     step = work.step
+    ordered = _in_order(work)
     arguments = UpdateArguments(
-        **_tensors(work),
+        **_tensors(work, ordered),
         t=step.t,
         decay=step.decay,
         quantum_rate=step.quantum_rate,
@@ -170,6 +173,7 @@ def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None =
         scale=scale,
     )
     _call(kernels.update_, work.tensors.params, arguments)
+    ordered.write_back()
     _note_changes(work)
 
 
@@ -196,8 +200,9 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
     tau = group["chaos_tau"]
     if group["adaptive_tau"]:
         tau = group["tau_scale"]
+    ordered = _in_order(work)
     arguments = UpdateArguments(
-        **_tensors(work),
+        **_tensors(work, ordered),
         t=None,
         decay=None,
         quantum_rate=None,
@@ -226,6 +231,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         decisions=decisions,
     )
     corrected: int = _call(kernels.step_, work.tensors.params, arguments)
+    ordered.write_back()
     _note_changes(work)
     return corrected
 
@@ -239,32 +245,49 @@ def _which_are_centered(work: BucketStep) -> Any:
     return None
 
 
-def _tensors(work: BucketStep) -> dict[str, Any]:
-    """The entries of a table that say where the tensors of a bucket are, and how their parameters are rounded."""
+def _in_order(work: BucketStep) -> Ordered:
+    """The tensors of a bucket in the order of memory that kernels need; with Kahan's rounding also their errors."""
     bucket = work.owned
-    count = len(work.tensors.params)
-    begin = work.addresses.buffer_info()[0]
-    size = count * work.addresses.itemsize
-    columns = [Address(begin + k * size) for k in range(len(work.tensors))]
-    errors = None
+    columns = list(work.tensors)
+    if bucket.rounding == "kahan":
+        columns.append(local_states(bucket, work.states, "compensation"))
+    odd = work.once("odd", lambda: odd_tensors(columns, bucket.by_rows))
+    return Ordered(columns, odd)
+
+
+def _tensors(work: BucketStep, ordered: Ordered) -> dict[str, Any]:
+    """The entries of a table that say where the tensors of a bucket are, and how their parameters are rounded."""
     rounding = None
-    if bucket.rounding != "nearest":
+    if work.owned.rounding != "nearest":
         seed = 0
-        if bucket.rounding == "kahan":
-            errors = addresses(local_states(bucket, work.states, "compensation"))
-        else:
+        if work.owned.rounding == "stochastic":
             seed = int(torch.randint(1 << 62, (), device="cpu"))
-        rounding = array("q", [ROUNDINGS[bucket.rounding], seed])
+        rounding = array("q", [ROUNDINGS[work.owned.rounding], seed])
+    params, grads, exp_avgs, exp_avg_sqs, *errors = _addresses(work, ordered)
     return {
-        "params": columns[0],
-        "grads": columns[1],
-        "exp_avgs": columns[2],
-        "exp_avg_sqs": columns[3],
-        "errors": errors,
+        "params": params,
+        "grads": grads,
+        "exp_avgs": exp_avgs,
+        "exp_avg_sqs": exp_avg_sqs,
+        "errors": errors[0] if errors else None,
         "rounding": rounding,
         "numels": work.sizes.numels,
         "units": work.sizes.units,
     }
+
+
+def _addresses(work: BucketStep, ordered: Ordered) -> list[Any]:
+    """The addresses of each column: those that the work has, and new ones of copies and of errors."""
+    if ordered.has_copies:
+        return list(map(addresses, ordered.columns))
+    columns: list[Any] = []
+    begin = work.addresses.buffer_info()[0]
+    size = len(work.tensors.params) * work.addresses.itemsize
+    for k in range(len(work.tensors)):
+        columns.append(Address(begin + k * size))
+    for errors in ordered.columns[len(work.tensors) :]:
+        columns.append(addresses(errors))
+    return columns
 
 
 def _note_changes(work: BucketStep) -> None:

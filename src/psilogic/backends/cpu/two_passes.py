@@ -22,7 +22,7 @@ class TwoPasses(ByTorch):
 
     def supports(self, tensors: Tensors, by_rows: bool) -> bool:
         """Whether the kernels can update these tensors."""
-        return kernels.supports(tensors, by_rows)
+        return kernels.supports(tensors)
 
     def begin(self, work: BucketStep) -> None:
         """Sum over units; by torch's operations if another process updates some of the tensors."""
