@@ -1,5 +1,6 @@
 """The console for tables, colors and progress. This module is slow to import."""
 
+import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import IO, Any
@@ -11,6 +12,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fairbench.common.terminal import visible, width
+
+BLANKS_AT_ENDS = re.compile(r" +$", re.MULTILINE)
 
 
 class Terminal(Console):
@@ -24,6 +27,16 @@ class Terminal(Console):
         super().__init__(markup=False, quiet=quiet, file=file)
         if not self.is_terminal or self.is_dumb_terminal:
             self.width = width()
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects. A pipe or a file gets lines without the blanks that fill the last column of a table."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        without_blanks = BLANKS_AT_ENDS.sub("", captured.get())
+        super().print(unwrapped(without_blanks), end="", crop=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Turn a string into text. The string is made visible first, so that its width is that of what is shown."""

@@ -75,10 +75,13 @@ def test_an_order_that_flips_at_the_end(before, after, raised):
 def test_a_gain_that_both_share_is_the_schedules():
     both = {5: 0.5, 10: 0.6}
     assert "gap still changes" not in shaped(both, both)
-    assert shaped(both, both)["still improving"] == "vit: AdamW 0.1, PsiLogic 0.1 (margin 0.02)"
+    assert shaped(both, both)["still improving"] == "vit: in the last third AdamW by 0.1, PsiLogic by 0.1 (margin 0.02)"
     one = shaped(both)
-    assert one["gap still changes"] == "vit against AdamW gains +0.1 more, margin 0.02"
-    assert one["still improving"] == "vit: PsiLogic 0.1 (margin 0.02)"
+    told = "vit: in the last third PsiLogic improved by 0.1 more than AdamW (margin 0.02)"
+    assert one["gap still changes"] == told
+    assert one["still improving"] == "vit: in the last third PsiLogic by 0.1 (margin 0.02)"
+    reversed_roles = shaped({5: 0.5, 10: 0.5}, both)
+    assert "in the last third AdamW improved by 0.1 more than PsiLogic" in reversed_roles["gap still changes"]
     within_the_margin = shaped(both, margin=0.2)
     one_evaluation = shaped({10: 0.6}, {10: 0.5})  # which has no gain
     printed_without_a_step = shaped({0: 0.6}, {0: 0.5})
@@ -113,7 +116,7 @@ NOISE = [0.0, 0.02, -0.01, 0.01, -0.02, 0.0]
 
 def test_a_step_time_that_drifts():
     rising = [5 + 0.1 * position + noise for position, noise in enumerate(NOISE)]
-    assert timed(rising)["step time drifts"] == "vit: PsiLogic from 5.01 to 5.49 ms a step (9.7%)"
+    assert timed(rising)["step time drifts"] == "vit: PsiLogic from 5.01 ms to 5.49 ms for a step (9.7%)"
     assert "step time drifts" not in timed([5 + noise for noise in NOISE])
     slightly = [5 + 0.01 * position + noise / 100 for position, noise in enumerate(NOISE)]  # by 1%
     assert "step time drifts" not in timed(slightly)

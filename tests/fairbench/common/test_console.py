@@ -25,3 +25,8 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(monkeypatch, 
         for row, line in zip(cells, narrow.splitlines()[1:13], strict=True):
             assert re.split(r"\s{2,}", line.strip()) == row[:kept]
     assert not left_out, "120 are enough"
+
+
+def test_a_pipe_gets_no_blanks_at_the_ends_of_lines(command):
+    lines = command("verdicts", "paper").splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []

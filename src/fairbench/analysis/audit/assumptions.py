@@ -43,11 +43,7 @@ def correlation_limit(seeds: int, arenas: int) -> float:
     return min(CORRELATION, by_chance)
 
 
-@check(
-    "limits of the test",
-    "warn",
-    'Claim only differences far above the larger spread; with correlated seeds take `test = "paired"`.',
-)
+@check("limits of the test", "warn", "Claim only differences far above the larger spread.")
 def beyond_test(case: Analyses) -> Iterator[str]:
     """In a pair that is better or worse one arm spreads twice as much, or Welch's test has negative correlation."""
     # the runs of a program that cannot be seeded are independent, whatever their seeds are called
@@ -55,6 +51,7 @@ def beyond_test(case: Analyses) -> Iterator[str]:
     welch = case.suite.final.test == "welch" and seeded
     for optimizer, baseline in case.suite.pairs:
         pair = [c for c in case.comparisons if (c.optimizer, c.baseline) == (optimizer, baseline)]
+        average = ", on average over the arenas" if len(pair) > 1 else ""
         if not any(c.verdict in ("better", "worse") for c in pair):
             continue  # no claim rests on the test
         seeds = pair[0].seeds
@@ -62,13 +59,21 @@ def beyond_test(case: Analyses) -> Iterator[str]:
         if log_ratios:
             ratio = exp(fmean(log_ratios))
             if max(ratio, 1 / ratio) >= spread_limit(seeds, len(log_ratios)):
-                yield f"{baseline} spreads {ratio:.2g} times as much as {optimizer}, on average over the arenas"
+                yield f"{_spread_in_words(optimizer, baseline, ratio)}{average}; this matters where values are skewed"
         correlations = [c.seed_correlation for c in pair if c.seed_correlation is not None]
         if welch and correlations:
             correlation = fmean(correlations)
             if correlation <= correlation_limit(seeds, len(correlations)):
                 arms = f"{baseline} and {optimizer}"
-                yield f"the seeds of {arms} have a correlation of {correlation:.2f}, on average over the arenas"
+                found = f"the seeds of {arms} have a correlation of {correlation:.2f}{average}"
+                yield f"{found}; the paired test allows it (`--set 'final.test=\"paired\"'`)"
+
+
+def _spread_in_words(optimizer: str, baseline: str, ratio: float) -> str:
+    """Which of two arms spreads more, and how many times as much; the ratio is that of the baseline's spread."""
+    if ratio < 1:
+        return f"{optimizer} spreads {1 / ratio:.2g} times as much as {baseline}"
+    return f"{baseline} spreads {ratio:.2g} times as much as {optimizer}"
 
 
 @check(

@@ -8,7 +8,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.results import ArmResults, Run
 from fairbench.analysis.statistics.significance import upper_tail
 from fairbench.common.checks import check
-from fairbench.common.formatting import percent, plural, some
+from fairbench.common.formatting import percent, plain, plural, some
 from fairbench.study.record import PROGRAM
 
 LEAST_DRIFT = 0.02
@@ -51,7 +51,9 @@ def drift(values: Sequence[float]) -> Drift:
     return Drift(first=line.intercept, last=last, p=2 * upper_tail(t, df))
 
 
-@check("step time drifts", "warn", "Compare costs with `--timing`; run nothing else on the machine, and mind its heat.")
+@check(
+    "step time drifts", "warn", "Compare no times of this study; run nothing else on the machine, and mind its heat."
+)
 def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
     """The step time of a program changed over the final trials by more than 2%, and by more than the margin's share."""
     for arm in case.results.arms:
@@ -63,9 +65,9 @@ def step_time_drifts(case: Analyses) -> Iterator[tuple[str, str]]:
         if found.first > 0:
             change = found.last / found.first - 1
         if found.p < LEVEL and abs(change) > max(LEAST_DRIFT, _share_of_margin(case, arm)):
-            first = f"{1000 * found.first:.3g}"
-            last = f"{1000 * found.last:.3g}"
-            yield arm.arena, f"{arm.optimizer} from {first} to {last} ms a step ({percent(change)})"
+            first = _step_time(found.first)
+            last = _step_time(found.last)
+            yield arm.arena, f"{arm.optimizer} from {first} to {last} for a step ({percent(change)}){_load(arm)}"
 
 
 @check(
@@ -88,6 +90,21 @@ def unequal_load(case: Analyses) -> Iterator[tuple[str, str]]:
         if loads and max(loads.values()) - min(loads.values()) > UNEQUAL_LOAD:
             means = [f"{name} {load:.1f}" for name, load in loads.items()]
             yield arena, f"other processes used this many cores: {some(means)}"
+
+
+def _step_time(seconds: float) -> str:
+    """The time of a step in seconds or milliseconds, with three digits."""
+    if seconds >= 1:
+        return f"{plain(seconds, '.3g')} s"
+    return f"{plain(1000 * seconds, '.3g')} ms"
+
+
+def _load(arm: ArmResults) -> str:
+    """How many cores other processes used in the final trials of an arm, in words; empty if few or unknown."""
+    loads = [run.cost.other_load for run in arm.final if run.cost and run.cost.other_load is not None]
+    if not loads or fmean(loads) < UNEQUAL_LOAD:
+        return ""
+    return f", while other processes used {fmean(loads):.1f} cores"
 
 
 def _step_seconds(arm: ArmResults) -> list[float]:

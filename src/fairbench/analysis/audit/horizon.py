@@ -85,8 +85,8 @@ def _mean_at(curves: SeedCurves, step: int) -> float:
     return fmean(curve[step] for curve in curves.values())
 
 
-@check("gap still changes", "warn", "Claim nothing beyond the horizon; add a longer one.")
-def gap_changes(case: Analyses) -> Iterator[str]:
+@check("gap still changes", "warn", "Claim nothing about longer training; train longer (`--steps`), and compare again.")
+def gap_changes(case: Analyses) -> Iterator[tuple[str, str]]:
     """In the last third of training one of two arms gains significantly more, and by more than the margin."""
     suite = case.suite
     for c, ours, theirs in _pairs(case):
@@ -102,7 +102,17 @@ def gap_changes(case: Analyses) -> Iterator[str]:
         )
         significant = test.p is not None and test.p < suite.alpha
         if significant and abs(test.difference) > case.margin(c):
-            yield f"{case.title(c)} gains {plain(test.difference, '+.3g')} more, margin {case.margin(c):g}"
+            yield c.arena, f"{_change_in_words(c, test.difference)} (margin {case.margin(c):g})"
+
+
+def _change_in_words(c: Comparison, difference: float) -> str:
+    """Which of two arms improved more in the last third, and by how much more."""
+    more = c.optimizer
+    less = c.baseline
+    if difference < 0:
+        more = c.baseline
+        less = c.optimizer
+    return f"in the last third {more} improved by {plain(abs(difference), '.3g')} more than {less}"
 
 
 @check("still improving", "note", "Read the verdicts as being about short training, or train longer (`--steps`).")
@@ -117,9 +127,9 @@ def still_improving(case: Analyses) -> Iterator[tuple[str, str]]:
                 continue
             mean = fmean(gains.values())
             if min(mean, _at_last_pace(curves[arena, arm.optimizer])) > plan.margin:
-                improving.append(f"{arm.optimizer} {plain(mean, '.2g')}")
+                improving.append(f"{arm.optimizer} by {plain(mean, '.2g')}")
         if improving:
-            yield arena, f"{', '.join(improving)} (margin {plan.margin:g})"
+            yield arena, f"in the last third {', '.join(improving)} (margin {plan.margin:g})"
 
 
 @check("speed-up beyond the horizons", "note", "Report the bound, or add horizons.")
