@@ -4,7 +4,7 @@ import glob
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from fairbench.arenas.program import ProgramOptions
@@ -13,6 +13,8 @@ from fairbench.common.errors import UsageError
 
 OF_A_STUDY = ("trials", "claims", "drivers")
 """Folders that every study has."""
+OF_AN_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
+"""What the folder of an environment of Python has: a file of venv and uv, a folder of conda."""
 CACHES = ("__pycache__",)
 """Folders whose files may be written by several processes at once."""
 PYTHON_FILES = ":(top)*.py"
@@ -36,9 +38,15 @@ def code_of(options: ProgramOptions, args: str = "", folder: Path = Path()) -> d
         files.update(matched(options.code, "code", folder))
     else:
         files.update(_known_files(sources, folder))
+    return hashes_of(sorted(files), folder)
+
+
+def hashes_of(files: Iterable[str], folder: Path) -> dict[str, str]:
+    """The beginning of the sha256 of each file that exists, by its path, which is relative to a folder."""
     hashes = {}
-    for file in sorted(files):
-        hashes[Path(file).as_posix()] = content_hash([file], folder)[:16]
+    for file in files:
+        if (folder / file).is_file():
+            hashes[Path(file).as_posix()] = content_hash([file], folder)[:16]
     return hashes
 
 
@@ -57,7 +65,7 @@ def _known_files(sources: list[str], folder: Path) -> list[str]:
     """The files of the program's folder that git tracks, and every Python file of its repository.
 
     Those of submodules count, and Python files that git does not know yet, but none that git ignores. Without git, the
-    Python files of the program's folder.
+    Python files of the program's folder. The packages of an environment of Python are no code of the program.
     """
     of_program = Path(sources[0]).parent if sources else Path()
     tracked = _listed(folder, of_program, "--recurse-submodules")
@@ -87,16 +95,19 @@ def _listed(folder: Path, of_program: Path, *options: str) -> list[Path]:
     return [file for file in files if (folder / file).is_file()]
 
 
-def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Path] = ()) -> list[Path]:
-    """The files that no trial has written: outside of folders of studies, and no copy of a file nearer to the top.
+def _without_copies(folder: Path, files: Collection[Path], originals: Iterable[Path] = ()) -> list[Path]:
+    """The files of the user: outside of folders of studies and of environments, and no copy of a file nearer to the top.
 
     A copy of one of the `originals` is left out too.
     """
+    folders = {parent for file in files for parent in file.parents}
+    left_out = {each for each in folders if _is_study(folder / each)}
+    left_out |= {each for each in folders if each != Path() and _is_environment(folder / each)}
     seen = {(folder / file).read_bytes() for file in originals if file.suffix == ".py"}
     kept = []
     for file in sorted(files, key=lambda file: (len(file.parts), file)):
-        if any(_is_study(folder / parent) for parent in file.parents):
-            continue  # a trial that runs now may remove it
+        if not left_out.isdisjoint(file.parents):
+            continue  # a trial that runs now may remove it, or it is installed
         content = (folder / file).read_bytes()
         if content not in seen:
             seen.add(content)
@@ -105,12 +116,16 @@ def _without_copies(folder: Path, files: Iterable[Path], originals: Iterable[Pat
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
-    """The files below a folder. Hidden folders, caches and folders of studies are left out: theirs come and go."""
+    """The files below a folder.
+
+    Hidden folders, caches, environments of Python and folders of studies are left out: their files are not the user's.
+    """
     for root, folders, files in os.walk(folder):
         if _is_study(Path(root)):
             folders.clear()
             continue
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in CACHES]
+        shown = [name for name in folders if not name.startswith(".") and name not in CACHES]
+        folders[:] = [name for name in shown if not _is_environment(Path(root, name))]
         for name in files:
             yield Path(root, name)
 
@@ -118,6 +133,11 @@ def visible_files(folder: Path) -> Iterator[Path]:
 def _is_study(folder: Path) -> bool:
     """Whether a folder is that of a study."""
     return all((folder / name).is_dir() for name in OF_A_STUDY)
+
+
+def _is_environment(folder: Path) -> bool:
+    """Whether a folder is that of an environment of Python."""
+    return any((folder / name).exists() for name in OF_AN_ENVIRONMENT)
 
 
 def matched(patterns: Iterable[str], key: str, folder: Path = Path()) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, own_folder
-from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program_code import hashes_of
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
 from fairbench.common.formatting import some
@@ -70,7 +70,7 @@ def program_trial(
         ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
     """
     options = ProgramOptions(**spec.arena.model)
-    _check_code(spec, options)
+    _check_code(spec)
     with tempfile.TemporaryDirectory(prefix="fairbench-") as temporary, _alone_where_it_writes(spec, slot, options):
         folder = Path(slot.checkpoints or temporary).resolve() / spec.id
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,19 +178,19 @@ def _set_aside(folder: Path) -> None:
     folder.mkdir()
 
 
-def _check_code(spec: TrialSpec, options: ProgramOptions) -> None:
+def _check_code(spec: TrialSpec) -> None:
     """Raise UsageError if a file of the program was changed since the study was planned."""
     variant = spec.optimizer.variant
     if variant is not None and "commit" in variant:
         return  # a commit does not change
     if variant is None:
         planned = spec.arena.code
-        now = code_of(options)
+        folder = Path()
     else:
         planned = spec.optimizer.code
-        found = code_of(options, variant.get("args", ""), Path(variant.get("folder", "")))
-        now = {file: sha for file, sha in found.items() if file in planned}  # others may be those of another variant
+        folder = Path(variant.get("folder", ""))
     # A new file is none of the planned ones: the program itself may have written it.
+    now = hashes_of(planned, folder)
     changed = [file for file in planned if planned[file] != now.get(file)]
     if changed:
         advice = "run the same command again"

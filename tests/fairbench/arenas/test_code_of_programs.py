@@ -84,6 +84,26 @@ def test_what_a_study_has_written_is_no_code(repository):
     assert sorted(code()) == KNOWN
 
 
+@pytest.mark.parametrize("mark", ["pyvenv.cfg", "conda-meta/history"])
+@pytest.mark.parametrize("has_git", [True, False])
+def test_the_packages_of_an_environment_are_no_code(tmp_path, monkeypatch, mark, has_git):
+    monkeypatch.chdir(tmp_path)
+    if has_git:
+        git("init", "-q")
+    write(train="train", package__model="model", env__lib__torch__optim="installed")
+    file = Path("env", mark)
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    assert sorted(code("python train.py")) == ["package/model.py", "train.py"]
+
+
+def test_a_program_in_the_top_folder_of_an_environment_has_its_modules_as_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pyvenv.cfg").touch()
+    write(train="train", package__model="model")
+    assert sorted(code("python train.py")) == ["package/model.py", "train.py"]
+
+
 def test_a_program_in_a_folder_that_git_ignores(repository):
     write(scratch__helper="helper")
     found = code("python scratch/train.py")
