@@ -60,7 +60,7 @@ def test_it_says_nothing_of_a_search_or_of_optimizers(page):
     shown = [text[max(found.start() - 40, 0) : found.end() + 40] for found in re.finditer(ABSENT, text)]
     assert shown == []
     assert f"Program {COMMAND}; 4 seeds in each arm" in text
-    assert "It contains the seeds alone" in text
+    assert "It contains the variation between seeds, not" in text
     assert "Validation split, mean and standard deviation" in text
 
 

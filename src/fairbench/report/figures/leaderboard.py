@@ -115,7 +115,14 @@ class Gains:
         else:
             whose = f"over {self.styles[self.first_baseline].label}"
         unit = ", in margins" if self.by_arm else ""
-        return f"gain {whose}{unit} (right is better)"
+        return f"gain {self._metric()}{whose}{unit} (right is better)"
+
+    def _metric(self) -> str:
+        """The metric of the gains, as the beginning of a phrase; empty if there are several."""
+        metrics = {comparison.metric for comparison in self.comparisons}
+        if len(metrics) > 1:
+            return ""
+        return f"in {metrics.pop()} "
 
     def map_title(self) -> str:
         """The title of a map of the gains."""
@@ -128,8 +135,8 @@ class Gains:
         return (
             f"{self.map_title()} on the test split, mean over the seeds, positive where the optimizer is "
             "better; the largest mean gain in margins first. ▲ better, ▼ worse, = equivalent, ? not decided. Only "
-            "decided cells have a color: darker from 3 and from 10 margins on. Arms of which a seed diverged are left "
-            "out. The intervals are in the table of verdicts."
+            f"decided cells have a color: darker from 3 and from 10 margins on.{self._left_out()} The intervals are in "
+            "the table of verdicts."
         )
 
     def caption(self) -> str:
@@ -144,8 +151,14 @@ class Gains:
             f"The gain of {whose} on the test split, to the right where the optimizer is better{unit}. Mean over the "
             f"seeds with the {interval} that decides the verdict. Small points: single seeds. Filled: the verdict is "
             "better or worse. The band is the margin, within which differences do not matter; beyond it the axis is "
-            "logarithmic. Arms of which a seed diverged are left out."
+            f"logarithmic.{self._left_out()}"
         )
+
+    def _left_out(self) -> str:
+        """A sentence on comparisons without a gain, which are not drawn; empty without any."""
+        if all(comparison.gain is not None for comparison in self.analyses.comparisons):
+            return ""
+        return " Arms of which a seed diverged or is missing are left out."
 
 
 def shown_gains(analyses: Analyses) -> tuple[list[Comparison], bool]:

@@ -21,6 +21,7 @@ from fairbench.report.figures.style import (
     no_line,
     over_seeds,
     reference_first,
+    step_label,
 )
 
 MOST_BANDS = 2
@@ -109,7 +110,7 @@ def _draw_panel(panel: Panel, analyses: Analyses, styles: ArmStyles, lines: Line
     arms = reference_first(analyses.results, arena)
     drawn = [arm for arm in arms if lines.means[arena, arm.optimizer]]
     label, panel.best = lines.axes[arena]
-    panel.axes.set(xlabel=f"training step{no_line(arms, drawn)}", ylabel=label)
+    panel.axes.set(xlabel=f"{step_label(analyses.suite)}{no_line(arms, drawn)}", ylabel=label)
     panel.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     for arm in drawn:
         style = replace(styles[arm.optimizer], end=labels[arm.optimizer])

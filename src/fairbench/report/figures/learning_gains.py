@@ -17,7 +17,7 @@ from fairbench.report.figures.drawing import Drawing
 from fairbench.report.figures.labels import line_panels
 from fairbench.report.figures.leaderboard import shown_gains
 from fairbench.report.figures.panel import LABEL_HEIGHT, Panel, Point, mark
-from fairbench.report.figures.style import ArmStyle, ArmStyles
+from fairbench.report.figures.style import ArmStyle, ArmStyles, step_label
 
 MOST_BARS = 4
 """The most lines of a panel for which intervals are drawn."""
@@ -48,7 +48,7 @@ def draw_learning_gains(analyses: Analyses, styles: ArmStyles) -> Drawing | None
     for arena, panel in panels.items():
         lines = {getattr(comparison, line_of): curves[comparison.pair] for comparison in by_arena[arena]}
         _draw_panel(panel, lines, styles, analyses.suite.arenas[arena].margin)
-        panel.axes.set_ylabel("gain (up is better)")
+        panel.axes.set(xlabel=step_label(analyses.suite), ylabel="gain (up is better)")
     caption = _caption(analyses, whose)
     return finished(figure, panels, "learning_gains", "Gains over the training", caption)
 
@@ -60,7 +60,6 @@ def _draw_panel(panel: Panel, lines: dict[str, list[GainAtStep]], styles: ArmSty
     """
     axes = panel.axes
     panel.best = "high"
-    axes.set_xlabel("training step")
     panel.columns = ("training step", "gain", "low", "high")
     axes.axhspan(-margin, margin, color=LIGHT["margin"], linewidth=0, zorder=0)
     axes.axhline(0, color=LIGHT["edge"], linewidth=1)

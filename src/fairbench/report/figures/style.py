@@ -228,9 +228,19 @@ def over_seeds(suite: Suite) -> str:
 
 def axis_label(suite: Suite, arena: str) -> tuple[str, Best]:
     """The label of the axis of the primary metric, and which of its values are better."""
-    label = f"{suite.selection_name} {suite.arenas[arena].metric} ({suite.better(arena)})"
+    metric = suite.arenas[arena].metric
+    label = f"{suite.selection_name} {metric} ({suite.better(arena)})"
+    if suite.trains_programs:
+        label = f"{metric} ({suite.better(arena)})"  # a program's name of a metric has the split
     best: Best = "high" if suite.direction(arena) == "max" else "low"
     return label, best
+
+
+def step_label(suite: Suite) -> str:
+    """The label of an axis of steps. A training program counts its own steps, which may be epochs."""
+    if suite.trains_programs:
+        return "step of the program"
+    return "training step"
 
 
 def arm_labels(arms: Sequence[ArmResults], width: float | None = None) -> dict[str, str]:

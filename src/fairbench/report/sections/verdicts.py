@@ -9,7 +9,7 @@ from fairbench.analysis.comparison.verdicts import VERDICTS, Comparison
 from fairbench.analysis.curves import Aggregate, aggregates
 from fairbench.analysis.pair_times import pair_times
 from fairbench.common.column_formatting import column_of_means
-from fairbench.common.formatting import p_value, plural, some, with_arrow
+from fairbench.common.formatting import exact, interval, number, p_value, plural, some, with_arrow
 from fairbench.report.document import Output, Section
 from fairbench.report.figures.leaderboard import draw_leaderboard
 from fairbench.report.sections.verdict_grid import verdict_grid
@@ -113,6 +113,8 @@ def _counts(analyses: Analyses) -> str:
     comparisons = analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
+    if len(comparisons) == 1:
+        return _only_comparison(analyses, comparisons[0])
     counts = Counter(comparison.verdict for comparison in comparisons)
     parts = []
     for verdict in VERDICTS:
@@ -126,8 +128,26 @@ def _counts(analyses: Analyses) -> str:
     return f"Of {compared}, the verdict is {', '.join(parts)}."
 
 
+def _only_comparison(analyses: Analyses, comparison: Comparison) -> str:
+    """The only comparison of a study in words: metric, verdict, both means, the gain with its interval, the margin."""
+    suite = analyses.suite
+    arena = comparison.arena
+    metric = f"{comparison.metric} ({suite.better(arena)})"
+    verdict = f"{comparison.optimizer} against {comparison.baseline}, {metric}: {comparison.statement}"
+    if comparison.gain is None:
+        return f"{verdict}."
+    means = f"Mean {number(comparison.mean_optimizer)} against {number(comparison.mean_baseline)}"
+    gain = f"gain {interval(comparison.gain, comparison.ci_low, comparison.ci_high)}"
+    return f"{verdict}. {means}, {gain}, margin {exact(analyses.margin(comparison))}."
+
+
 def verdicts_in_words(analyses: Analyses) -> list[str]:
-    """A sentence for each pair of an optimizer and a baseline on its verdicts; empty if there are many pairs."""
+    """A sentence for each pair of an optimizer and a baseline on its verdicts.
+
+    Empty if there are many pairs, or only one comparison, of which `_counts` says more.
+    """
+    if len(analyses.comparisons) == 1:
+        return []
     arenas_of_pair: dict[tuple[str, str], dict[str, list[str]]] = {}
     for comparison in analyses.comparisons:
         pair = (comparison.optimizer, comparison.baseline)
@@ -176,12 +196,13 @@ def _meaning(analyses: Analyses) -> str:
     excludes = "the interval excludes 0"
     if suite.searches:
         excludes += ", and the gain holds with each setting that the search cannot tell from the best"
+    compared = plural(len(analyses.comparisons), "comparison")
     return (
         f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
-        f"Equivalent: the whole interval lies within the margin; this comes first. Better and worse: {excludes}. The "
-        f"interval is corrected for {plural(len(analyses.comparisons), 'comparison')} (Holm, {suite.alpha:g}). It "
-        f"contains {_contained(suite)}. Inconclusive "
-        f"means that these trainings cannot decide, not that there is no difference.{_wider(analyses)}"
+        f"Equivalent: the whole interval lies within the margin; this comes first. Better and worse: {excludes}; "
+        f"the gain may still be smaller than the margin. The interval is corrected for {compared} (Holm, "
+        f"{suite.alpha:g}). It contains {_contained(suite)}. Inconclusive means that these trainings cannot decide, "
+        f"not that there is no difference.{_wider(analyses)}"
     )
 
 
@@ -198,10 +219,10 @@ def _wider(analyses: Analyses) -> str:
 def _contained(suite: Suite) -> str:
     """What the interval of a gain contains, in words."""
     if not suite.searches:
-        return "the seeds alone, since nothing was searched and one split has all values"
+        return "the variation between seeds, not that between other validation examples"
     if suite.selection == "test":
-        return "what a finer search could change"
-    return "what a finer search could change, and the choice of the test examples"
+        return "the variation between seeds, and what a finer search could change"
+    return "the variation between seeds, what a finer search could change, and the choice of the test examples"
 
 
 def _times(analyses: Analyses) -> str:
