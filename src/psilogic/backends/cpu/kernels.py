@@ -173,7 +173,8 @@ def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None =
         scale=scale,
     )
     _call(kernels.update_, work.tensors.params, arguments)
-    ordered.write_back()
+    if ordered is not None:
+        ordered.write_back()
     _note_changes(work)
 
 
@@ -231,7 +232,8 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         decisions=decisions,
     )
     corrected: int = _call(kernels.step_, work.tensors.params, arguments)
-    ordered.write_back()
+    if ordered is not None:
+        ordered.write_back()
     _note_changes(work)
     return corrected
 
@@ -245,49 +247,47 @@ def _which_are_centered(work: BucketStep) -> Any:
     return None
 
 
-def _in_order(work: BucketStep) -> Ordered:
-    """The tensors of a bucket in the order of memory that kernels need; with Kahan's rounding also their errors."""
+def _in_order(work: BucketStep) -> Ordered | None:
+    """The tensors of a bucket in the order of memory that kernels need; None if all of them lie so."""
     bucket = work.owned
     columns = list(work.tensors)
     if bucket.rounding == "kahan":
         columns.append(local_states(bucket, work.states, "compensation"))
     odd = work.once("odd", lambda: odd_tensors(columns, bucket.by_rows))
-    return Ordered(columns, odd)
+    return Ordered(columns, odd) if odd else None
 
 
-def _tensors(work: BucketStep, ordered: Ordered) -> dict[str, Any]:
+def _tensors(work: BucketStep, ordered: Ordered | None) -> dict[str, Any]:
     """The entries of a table that say where the tensors of a bucket are, and how their parameters are rounded."""
+    bucket = work.owned
+    if ordered is None:
+        count = len(work.tensors.params)
+        begin = work.addresses.buffer_info()[0]
+        size = count * work.addresses.itemsize
+        columns: list[Any] = [Address(begin + k * size) for k in range(len(work.tensors))]
+    else:
+        columns = list(map(addresses, ordered.columns))
+    errors = None
     rounding = None
-    if work.owned.rounding != "nearest":
+    if bucket.rounding != "nearest":
         seed = 0
-        if work.owned.rounding == "stochastic":
+        if bucket.rounding == "stochastic":
             seed = int(torch.randint(1 << 62, (), device="cpu"))
-        rounding = array("q", [ROUNDINGS[work.owned.rounding], seed])
-    params, grads, exp_avgs, exp_avg_sqs, *errors = _addresses(work, ordered)
+        elif ordered is None:
+            errors = addresses(local_states(bucket, work.states, "compensation"))
+        else:
+            errors = columns[len(work.tensors)]
+        rounding = array("q", [ROUNDINGS[bucket.rounding], seed])
     return {
-        "params": params,
-        "grads": grads,
-        "exp_avgs": exp_avgs,
-        "exp_avg_sqs": exp_avg_sqs,
-        "errors": errors[0] if errors else None,
+        "params": columns[0],
+        "grads": columns[1],
+        "exp_avgs": columns[2],
+        "exp_avg_sqs": columns[3],
+        "errors": errors,
         "rounding": rounding,
         "numels": work.sizes.numels,
         "units": work.sizes.units,
     }
-
-
-def _addresses(work: BucketStep, ordered: Ordered) -> list[Any]:
-    """The addresses of each column: those that the work has, and new ones of copies and of errors."""
-    if ordered.has_copies:
-        return list(map(addresses, ordered.columns))
-    columns: list[Any] = []
-    begin = work.addresses.buffer_info()[0]
-    size = len(work.tensors.params) * work.addresses.itemsize
-    for k in range(len(work.tensors)):
-        columns.append(Address(begin + k * size))
-    for errors in ordered.columns[len(work.tensors) :]:
-        columns.append(addresses(errors))
-    return columns
 
 
 def _note_changes(work: BucketStep) -> None:

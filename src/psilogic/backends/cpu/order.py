@@ -29,19 +29,14 @@ class Ordered:
     """Columns of tensors in the order that the kernels need: copies in place of the odd ones."""
 
     def __init__(self, columns: list[TensorList], odd: list[Odd]) -> None:
-        self.columns = columns
-        self.has_copies = bool(odd)
-        self._originals: TensorList = []  # of the copies that are written back
+        self.columns = list(map(list, columns))
+        # The copies that are written back, and what they are copies of.
         self._copies: TensorList = []
-        if odd:
-            self.columns = list(map(list, columns))
-            self._copy(odd)
-
-    def _copy(self, odd: list[Odd]) -> None:
+        self._originals: TensorList = []
         originals: TensorList = []
         copies: TensorList = []
         for column, position, strides in odd:
-            original = self.columns[column][position]
+            original = columns[column][position]
             copy = torch.empty_strided(original.shape, strides, dtype=original.dtype, device="cpu")
             self.columns[column][position] = copy
             originals.append(original)
