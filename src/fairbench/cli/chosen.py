@@ -14,7 +14,7 @@ from typing import Any
 from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.cli.arguments import names, seeds, settings
 from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE
-from fairbench.cli.program_options import chosen_variants, program_settings
+from fairbench.cli.program_options import chosen_variants, options_of_settings, program_settings
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import check_prepared, configs_of
@@ -77,7 +77,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     changed: dict[str, Any] = {}
     if options.compile:
         changed["training.compile"] = True
-    changed.update(program_settings(options))
+    of_program = program_settings(options)
+    changed.update(of_program)
     if options.first_steps is not None:
         changed["first_steps"] = options.first_steps
     changed.update(typed)
@@ -93,6 +94,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         folders=folders,
         reference=options.reference or "",
         variants=variants,
+        options=options_of_settings({key: value for key, value in of_program.items() if key not in typed}),
     )
     suite = load_suite(name, overrides)
     if options.optimizers and len(suite.optimizers) == 1:

@@ -14,6 +14,18 @@ from fairbench.common.terminal import say
 if TYPE_CHECKING:
     from fairbench.optimizers.spec import OptimizerPlan
 
+OPTIONS = {
+    "model.program": "--program",
+    "model.metrics": "--metric",
+    "metric": "--metric",
+    "margin": "--margin",
+    "model.results": "--results",
+    "model.patterns": "--metric-pattern",
+    "model.at": "--at",
+    "model.seed_env": "--seed-env",
+}
+"""The option that sets each key of the arena of a program."""
+
 
 def add_program_options(command: argparse._ActionsContainer) -> None:
     """Add the options that describe a training program: how it starts, and where its metric is."""
@@ -66,6 +78,16 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
         changed[f"{arena}.model.own_length"] = True
     return changed
+
+
+def options_of_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The option that made each of the settings of a training program, for messages."""
+    made = {}
+    for key, option in OPTIONS.items():
+        setting = f"arenas.{PROGRAM_SUITE}.{key}"
+        if setting in settings:
+            made[setting] = option
+    return made
 
 
 def metric_and_direction(text: str) -> tuple[str, str]:

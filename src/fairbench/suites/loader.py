@@ -149,10 +149,11 @@ def _located(where: str, text: str = "", overrides: Overrides = UNCHANGED) -> It
     try:
         yield
     except Wrong as wrong:
-        place = overrides.option_at(wrong.path)
-        if not place:
-            number = line_of(text, wrong.path)
-            place = f"{where}, line {number}" if number else where
+        message = overrides.message(wrong.path, wrong.reason)
+        if message:
+            raise UsageError(message) from None
+        number = line_of(text, wrong.path)
+        place = f"{where}, line {number}" if number else where
         raise UsageError(f"{place}: {'.'.join(wrong.path)}: {wrong.reason}") from None
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.arenas.registry import ARENAS
-from fairbench.common.coercion import KeyPath
+from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import UsageError
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.spec import OptimizerPlan
@@ -39,6 +40,7 @@ class Overrides:
         preview: whether the suite is for `fairbench try`. It then has one arena with a sweep of its own, which is the
             first one if `arenas` is None, and its reference is the first optimizer.
         variants: variants of a program, which are compared in place of optimizers; empty for none.
+        options: the option of the command that gave each of the `settings`, where it was not --set.
     """
 
     arenas: Sequence[str] | None = None
@@ -52,23 +54,43 @@ class Overrides:
     reference: str = ""
     preview: bool = False
     variants: Mapping[str, OptimizerPlan] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
-    def option_at(self, path: KeyPath) -> str:
+    def message(self, path: KeyPath, reason: object) -> str:
+        """The message on the value of a key that an option set; empty if it comes from the suite file.
+
+        The key is left out where the user typed none: where the option alone says what is wrong.
+        """
+        option = self._option_at(path)
+        if not option:
+            return ""
+        if option in self.options.values():
+            return f"{option} {reason}"
+        if option.startswith("--variant "):
+            of_table = path[2:]
+            if of_table:
+                return f"{option}: {Wrong(of_table, reason)}"
+            return f"{option} {reason}"
+        is_of_program = path[:2] == ("arenas", PROGRAM_SUITE) and not option.startswith("setting ")
+        if is_of_program or path == ("final", "seeds"):
+            return f"{option}: {reason}"
+        return f"{option}: {'.'.join(path)}: {reason}"
+
+    def _option_at(self, path: KeyPath) -> str:
         """The option that set the value of a key; empty if it comes from the suite file."""
-        key = ".".join(path)
+        keys = (".".join(path), _short_key(path), _key_of_model(path))
         entry = path[:2]  # a table of the suite, and a name in it
         for setting in self.settings:
-            is_key = setting in (key, _short_key(path))
-            is_table_of_key = key.startswith(f"{setting}.")
-            if is_key or is_table_of_key:
-                return f"setting {setting}"
+            is_table_of_key = any(key.startswith(f"{setting}.") for key in keys)
+            if setting in keys or is_table_of_key:
+                return self.options.get(setting, f"setting {setting}")
         for name in self.variants:
             if entry in (("variants", name), ("optimizers", name)):
                 return f"--variant {name}"
         for option, patterns in SET_BY.items():
             value = getattr(self, option)
             was_given = value not in (None, "")
-            if was_given and any(fnmatchcase(key, pattern) for pattern in patterns):
+            if was_given and any(fnmatchcase(keys[0], pattern) for pattern in patterns):
                 return f"--{option.replace('_', '-')} {value}"
         for word in self.arenas or ():
             _, colon, name = word.rpartition(":")  # a user's own arena is given as file.py:Class
@@ -82,6 +104,11 @@ def _short_key(path: KeyPath) -> str:
     if path[:1] == ("optimizers",) and path[2:3] == ("options",):
         return ".".join((path[1], *path[3:]))
     return ".".join(path)
+
+
+def _key_of_model(path: KeyPath) -> str:
+    """The key of a program as an option sets it: "arenas.mine.model.at" for "arenas.mine.at"."""
+    return ".".join((*path[:2], "model", *path[2:]))
 
 
 def overridden(suite: Suite, overrides: Overrides) -> Suite:
