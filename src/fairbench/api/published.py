@@ -20,7 +20,7 @@ from fairbench.analysis.tables.question import ALPHA, Question
 from fairbench.analysis.tables.readers.content import nearest_path
 from fairbench.analysis.tables.readers.files import files_of, pattern_of_files
 from fairbench.api.study import open as open_study
-from fairbench.common.errors import UsageError, nearest
+from fairbench.common.errors import UsageError, nearest, unknown
 from fairbench.report.fields import names_of
 from fairbench.report.table import Table
 from fairbench.study.folder import CONFIG
@@ -197,12 +197,15 @@ def _directory_of_study(source: Any) -> Path | None:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a path, and a name that is near that of a file and not near that of a publication."""
+    """Raise `UsageError` if there is no publication with a name, which may be meant for that of a file."""
     names = publication_names()
+    if name in names:
+        return
     file = nearest_path(Path(name))
     is_path = "/" in name or (file and not nearest(name, names))
-    if name not in names and is_path:
+    if is_path:
         raise UsageError(f"there is neither a file nor a publication {name}{file}")
+    raise unknown("publication", name, names)
 
 
 def _of_study(directory: Path, question: Question) -> Verdicts:

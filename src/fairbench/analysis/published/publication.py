@@ -79,10 +79,7 @@ def publication_names() -> list[str]:
 
 
 def load_publication(name: str) -> Publication:
-    """Read a publication by its name. Raises `UsageError` if there is no such publication."""
-    names = publication_names()
-    if name not in names:
-        raise unknown("publication", name, names)
+    """Read a publication by its name, which is one of `publication_names`."""
     text = (PUBLICATIONS / f"{name}.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return Publication(name, tuple(Entry(**row) for row in rows))

@@ -1,7 +1,7 @@
 """The roles of the columns of a user's table: by the names that programs give them, or as the user says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from fairbench.analysis.tables.cell_numbers import are_states, is_lost, is_number
@@ -19,7 +19,6 @@ from fairbench.analysis.tables.metric_names import is_metric
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
 from fairbench.analysis.tables.readers.sheet import Sheet
 from fairbench.common.errors import UsageError, unknown
-from fairbench.common.formatting import plural
 
 COLUMNS = "columns"
 """What the user gives for the role that the names of the columns of values have."""
@@ -153,25 +152,6 @@ class Columns:
     def numeric(self) -> list[str]:
         """The columns of numbers that have no role."""
         return [column for column in self.without_role if has_numbers(self.sheet, column)]
-
-
-def without_ranges(sheet: Sheet) -> Sheet:
-    """The table without the columns that W&B adds for the ranges of other columns.
-
-    A note tells how many are left out, and whether any range is not a single value.
-    """
-    base_of_range = {}
-    for column in sheet.columns:
-        base = column[: -len("__MIN")]
-        if column.endswith(("__MIN", "__MAX")) and base in sheet.columns:
-            base_of_range[column] = base
-    if not base_of_range:
-        return sheet
-    note = f"{plural(len(base_of_range), 'column')} __MIN or __MAX skipped"
-    if any(sheet.column(column) != sheet.column(base) for column, base in base_of_range.items()):
-        note += ", which say that each value is a mean of runs"
-    kept = [column for column in sheet.columns if column not in base_of_range]
-    return replace(sheet, columns=kept).with_note(note)
 
 
 def _columns_with_roles(roles: Roles) -> set[str]:

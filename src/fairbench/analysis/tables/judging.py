@@ -10,7 +10,7 @@ from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.tables.across import mean_ranks, over_arenas
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
-from fairbench.analysis.tables.columns import Columns, without_ranges
+from fairbench.analysis.tables.columns import Columns
 from fairbench.analysis.tables.comparing import MISSING_SEEDS, against_number, between_arms, lack_seeds
 from fairbench.analysis.tables.entries import Entries, entries_of
 from fairbench.analysis.tables.how_read import how_read
@@ -55,7 +55,7 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     """
     if asked.min_seeds < 2:
         raise UsageError(f"--min-seeds must be at least 2, got {asked.min_seeds}")
-    sheet = without_ranges(read_table(source, asked.name, asked.metric))  # W&B adds columns with ranges
+    sheet = read_table(source, asked.name, asked.metric).without_ranges()
     sheet = with_parts_of_names(sheet, asked)
     columns = Columns(sheet, given=asked.columns, metric=asked.metric)
     table = long_table(columns, one_optimizer_is_enough=asked.reference_value is not None)

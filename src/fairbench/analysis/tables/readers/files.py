@@ -14,7 +14,6 @@ from fairbench.analysis.tables.readers.run_settings import SETTINGS, labels_of_s
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
-from fairbench.common.grouping import grouped
 
 TABLES = (
     *("metrics.csv", "results.csv", "progress.csv", "history.csv", "log.csv", "training_log.csv", "scores.csv"),
@@ -60,16 +59,18 @@ def _files_of_pattern(pattern: Path) -> list[Path]:
 def _files_of_folder(folder: Path) -> list[Path]:
     """The files with results in a folder and the folders in it. Of several checkpoints, only the last one counts."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    by_name = grouped((path.name, path) for path in files if path.name in TABLES)
-    if not by_name:
+    counts = Counter(path.name for path in files if path.name in TABLES)
+    if not counts:
         return [path for path in files if path.suffix in (".csv", ".jsonl", ".tsv")]
-    most = max(map(len, by_name.values()))
-    names = [name for name, paths in by_name.items() if len(paths) == most]
+    most = max(counts.values())
+    names = [name for name, count in counts.items() if count == most]
     if len(names) > 1:
         ways = " or ".join(f"{folder}/*/{name}" for name in names)
         raise UsageError(f"{folder} has files of several names; give those with the results, as {ways}")
     last: dict[Path, Path] = {}
-    for path in by_name[names[0]]:
+    for path in files:
+        if path.name != names[0]:
+            continue
         match = CHECKPOINT.fullmatch(path.parent.name)
         run = path.parent.parent if match else path.parent
         if run not in last or _checkpoint(path) > _checkpoint(last[run]):
@@ -109,7 +110,8 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     """
     columns = dict.fromkeys(column for sheet in sheets for column in sheet.columns)
     paths = [file.as_posix() for file in files]
-    labels = labels_by_pattern(paths, name) if name else _labels(files, columns)
+    parts = _differing_parts(files)
+    labels = labels_by_pattern(paths, name) if name else _labels(files, parts, columns)
     label_columns = dict.fromkeys(column for label in labels for column in label)
     rows = []
     for label, sheet in zip(labels, sheets, strict=True):
@@ -121,21 +123,24 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     table = Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, is_joined=True)
     if RUN in label_columns:
         return table
-    first = _differing_parts(files)[0]
-    return replace(table, example=f"path {first}", origins=labels[0])
+    return replace(table, example=f"path {parts[0]}", origins=labels[0])
 
 
-def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[str, str]]:
+def _labels(files: Sequence[Path], parts: Sequence[str], columns: Mapping[str, None]) -> list[Mapping[str, str]]:
     """The part of each path that differs, and the optimizer and the seed among the settings in its folder.
 
     If the parts of the paths form a grid, they are the optimizer, the arena and the seed instead.
+
+    Args:
+        parts: the part of each path that differs.
+        columns: the columns of the tables.
 
     Raises:
         UsageError: neither the tables, nor the paths, nor the settings say the optimizer, or the paths may say it in
             two parts.
     """
     known = {plain_name(column) for column in columns}
-    names = _differing_parts(files)
+    names = parts
     of_tensorboard = [OF_TENSORBOARD.fullmatch(name) for name in names]
     if all(of_tensorboard):
         tags = [{"tag": match["tag"]} for match in of_tensorboard if match]
@@ -148,6 +153,7 @@ def _labels(files: Sequence[Path], columns: Mapping[str, None]) -> list[Mapping[
 
 def _labels_of_runs(files: Sequence[Path], names: Sequence[str], known: set[str]) -> list[Mapping[str, str]]:
     """What the settings in the folders of runs, or else the names of the runs say; see `_labels`."""
+    said = [role for role, words in (("arena", ARENA), ("seed", SEED)) if known & set(words)]
     of_settings = labels_of_settings(files, known)
     if all("optimizer" in label for label in of_settings):
         return [{RUN: name, **label} for name, label in zip(names, of_settings, strict=True)]
@@ -161,17 +167,9 @@ def _labels_of_runs(files: Sequence[Path], names: Sequence[str], known: set[str]
         if not grid and not any(map(is_optimizer, names)):
             grid = labels_of_data_sets(names)  # the tables say the optimizers
         if grid:
-            return [_without_known(label, known) for label in grid]
+            # without what the columns of the tables say
+            return [{role: text for role, text in label.items() if role not in said} for label in grid]
     return [{RUN: name} for name in names]
-
-
-def _without_known(label: Mapping[str, str], known: set[str]) -> Mapping[str, str]:
-    """What a path says of a run, without what the columns of the tables say."""
-    kept = dict(label)
-    for role, words in (("arena", ARENA), ("seed", SEED)):
-        if known & set(words):
-            kept.pop(role, None)
-    return kept
 
 
 def _differing_parts(files: Sequence[Path]) -> list[str]:

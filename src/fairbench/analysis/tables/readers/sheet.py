@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from fairbench.analysis.tables.readers.content import TextRow, TextRows
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural
 
 MOST_LEVELS = 4
 """The largest number of levels of column names that pandas may have written, one in each line."""
@@ -45,6 +46,24 @@ class Sheet:
     def column(self, name: str) -> list[str]:
         """The texts of a column."""
         return [row.cells[name] for row in self.rows]
+
+    def without_ranges(self) -> "Sheet":
+        """The table without the columns that W&B adds for the ranges of other columns.
+
+        A note tells how many are left out, and whether any range is not a single value.
+        """
+        base_of_range = {}
+        for column in self.columns:
+            base = column[: -len("__MIN")]
+            if column.endswith(("__MIN", "__MAX")) and base in self.columns:
+                base_of_range[column] = base
+        if not base_of_range:
+            return self
+        note = f"{plural(len(base_of_range), 'column')} __MIN or __MAX skipped"
+        if any(self.column(column) != self.column(base) for column, base in base_of_range.items()):
+            note += ", which say that each value is a mean of runs"
+        kept = [column for column in self.columns if column not in base_of_range]
+        return replace(self, columns=kept).with_note(note)
 
 
 def sheet_of(table: TextRows) -> Sheet:
