@@ -13,11 +13,11 @@ from typing import Any
 
 from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.cli.arguments import names, seeds, settings
+from fairbench.cli.data_of_study import prepare_data
 from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE
 from fairbench.cli.program_options import chosen_variants, options_of_settings, program_settings
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
-from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.runner.devices import RunOptions
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
@@ -56,9 +56,9 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
         check_gpus(slots)
     if options.set or options.add_optimizer:
         # what was typed about optimizers is checked before any process is started, which checks all of them
-        from fairbench.runner.preflight import check_optimizers
+        from fairbench.optimizers.resolve import check_optimizers
 
-        check_optimizers(target.suite)
+        check_optimizers(target.suite.optimizers, target.suite.sweep.extra)
     prepare_data(options, target.suite)
     return ReadyStudy(target, slots, device)
 
@@ -170,42 +170,3 @@ def chosen_run_options(options: argparse.Namespace) -> RunOptions:
         fail_fast=options.fail_fast,
         ray=options.ray,
     )
-
-
-def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
-    """Prepare the folders of --images and --text, and check all other data, which `fairbench data` prepares."""
-    data_root = Path(options.data_root or "data")
-    folders = own_folders(options)
-    configs = configs_of(suite.data_tables)
-    own = []
-    if folders:
-        own = [config for config in configs if config.user_path]
-    others = [config for config in configs if config not in own]
-    check_prepared(others, data_root)
-    if not own:
-        return
-
-    from fairbench.data.preparation.own_files import prepare_own  # slow to import
-
-    given = ", ".join(f"{option} {path}" for option, path in folders.items())
-    for config in own:
-        folder = config.folder(data_root)
-        try:
-            prepare_own(config, folder)
-        except UsageError as error:
-            raise UsageError(f"{given}: {error}") from error
-
-
-def own_folders(options: argparse.Namespace) -> dict[str, Path]:
-    """The folders of --images and --text, by their options."""
-    folders = {}
-    for option, given in (("--images", options.images), ("--text", options.text)):
-        if not given:
-            continue
-        folder = Path(given)
-        if not folder.exists():
-            raise UsageError(f"{option} {folder}: there is no such folder or file in {Path.cwd()}")
-        if folder.is_dir() and not any(folder.iterdir()):
-            raise UsageError(f"{option} {folder}: the folder is empty; give one with files")
-        folders[option] = folder
-    return folders

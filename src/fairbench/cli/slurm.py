@@ -5,7 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairbench.cli.chosen import chosen_run_options, chosen_target, prepare_data
+from fairbench.cli.chosen import chosen_run_options, chosen_target
+from fairbench.cli.data_of_study import prepare_data
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
 from fairbench.cli.slots import chosen_slots

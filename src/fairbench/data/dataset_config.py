@@ -81,10 +81,7 @@ class DatasetConfig:
             UsageError: arrays are missing, damaged or changed; the message has the command to prepare them.
         """
         try:
-            prepared = read_folder(self.folder(data_root), self.options)
-            if check_content:
-                prepared.check_content()
-            return prepared
+            return read_folder(self.folder(data_root), self.options, check_content)
         except UsageError as error:
             raise UsageError(f"{error}; {self.repair(data_root)}") from error
 

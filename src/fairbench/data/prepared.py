@@ -130,12 +130,13 @@ class Prepared:
         return digest(self.manifest["arrays"])
 
 
-def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepared:
+def read_folder(folder: Path, options: Mapping[str, Any] | None = None, check_content: bool = False) -> Prepared:
     """The prepared dataset in a folder.
 
     Args:
         folder: the folder of the arrays and the manifest.
         options: the expected options of the preparation. If they are given, the headers of the arrays are checked, too.
+        check_content: also check that no file was changed since the preparation.
 
     Raises:
         UsageError: the manifest is missing or damaged, or a check fails.
@@ -164,13 +165,8 @@ def read_folder(folder: Path, options: Mapping[str, Any] | None = None) -> Prepa
             raise UsageError(f"{folder} was prepared with {prepared.manifest['options']}")
         for name in prepared.manifest["arrays"]:
             prepared.array(name)
-    return prepared
-
-
-def read_intact_folder(folder: Path, options: Mapping[str, Any]) -> Prepared:
-    """The prepared dataset of a folder; raises `UsageError` too if a file was changed since."""
-    prepared = read_folder(folder, options)
-    prepared.check_content()
+    if check_content:
+        prepared.check_content()
     return prepared
 
 

@@ -2,8 +2,10 @@
 
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
+from fairbench.common.errors import unknown
 from fairbench.optimizers.factories import load_factory, unwrap_factory
 from fairbench.optimizers.registry import facts_of
 
@@ -41,6 +43,13 @@ NEED_OF_ERROR = {
 def names_methods(need: str) -> bool:
     """Whether a need has one of the forms of `METHODS`."""
     return bool(PARTS.fullmatch(need) or CALL.fullmatch(need))
+
+
+def check_needs(needs: Iterable[str]) -> None:
+    """Raise `UsageError` for the first unknown need."""
+    for need in needs:
+        if need not in NEEDS and not names_methods(need):
+            raise unknown("need of the training loop", need, [*NEEDS, *METHODS])
 
 
 def needs_of(factory: str, groups: str) -> list[str]:

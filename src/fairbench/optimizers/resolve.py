@@ -3,12 +3,12 @@
 import inspect
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from fairbench.common.coercion import check_value
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.errors import UsageError, explained, one_line, unknown
 from fairbench.optimizers.factories import Arguments, arguments_of, constructors, load_factory
-from fairbench.optimizers.needs import METHODS, NEEDS, names_methods, needs_of
+from fairbench.optimizers.needs import check_needs, needs_of
 from fairbench.optimizers.registry import OPTIMIZERS, OptimizerFacts, facts_of, known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, WARMUP, OptimizerPlan, ResolvedOptimizer
 
@@ -41,6 +41,15 @@ def _facts_on(name: str, plan: OptimizerPlan) -> OptimizerFacts:
     return known_optimizers()[name]
 
 
+def check_optimizers(plans: Mapping[str, OptimizerPlan], extra: Collection[str]) -> None:
+    """Import every optimizer of a suite, and check the names and the types of its options.
+
+    Raises `UsageError` for the first one that is wrong. The arguments are those of `resolve_optimizer`.
+    """
+    for name, plan in plans.items():
+        resolve_optimizer(name, plan, extra)
+
+
 def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = ()) -> ResolvedOptimizer:
     """Import the optimizer, check the names of its hyperparameters and fill in its defaults.
 
@@ -57,15 +66,25 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
     """
     if plan.factory == BY_PROGRAM:
         return _made_by_program(name, plan)
+    with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
+        return _imported(name, plan, extra)
+
+
+def _imported(name: str, plan: OptimizerPlan, extra: Collection[str]) -> ResolvedOptimizer:
+    """An optimizer that is imported, with its options checked."""
     facts = _facts_on(name, plan)
     lr_scale, lr = rates_of(name, plan)
-    _check_needs(plan)
-    groups = plan.groups or facts.groups
-    if groups:
-        load_factory(groups)
     horizon = _horizon(facts.factory, plan)
     arguments = arguments_of(facts.factory)
     _check_arguments(name, facts.factory, plan, arguments, searched={"lr", horizon, *extra})
+    groups = plan.groups or facts.groups
+    if groups:
+        load_factory(groups)
+    if plan.needs is None:
+        needs: Sequence[str] = needs_of(facts.factory, groups)
+    else:
+        check_needs(plan.needs)
+        needs = plan.needs
     options = {**arguments.defaults, **facts.options, **plan.options}
     lacks = []
     if lr is None:
@@ -78,7 +97,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
         horizon=horizon,
         groups=groups,
         code={},
-        needs=needs_of(facts.factory, groups) if plan.needs is None else plan.needs,
+        needs=needs,
         lr_scale=lr_scale,
         lr=lr,
         lacks=lacks,
@@ -100,13 +119,6 @@ def _made_by_program(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
         lr=lr,
         variant=plan.variant,
     )
-
-
-def _check_needs(plan: OptimizerPlan) -> None:
-    """Raise UsageError if the plan has an unknown need."""
-    for need in plan.needs or ():
-        if need not in NEEDS and not names_methods(need):
-            raise unknown("need of the training loop", need, [*NEEDS, *METHODS])
 
 
 def _horizon(factory: str, plan: OptimizerPlan) -> str:

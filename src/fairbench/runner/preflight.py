@@ -13,12 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.common.coercion import build
-from fairbench.common.errors import UsageError, explained, one_line
+from fairbench.common.errors import UsageError
 from fairbench.common.formatting import merged, plural
-from fairbench.optimizers.resolve import resolve_optimizer
+from fairbench.optimizers.resolve import check_optimizers, resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.executors.executor import Executor
-from fairbench.runner.first_costs import Costs, arenas_with, largest, least_free_memory, restart_reasons, rewritten
+from fairbench.runner.first_costs import Costs, arenas_with, preflight_of
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
@@ -49,7 +49,7 @@ def run_preflight(
     measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
-        call(check_optimizers, suite)
+        call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
         say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
     last_message = time.monotonic()
@@ -79,18 +79,8 @@ def run_preflight(
     if arenas_with(costs, "lacks_test"):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
         say(VALIDATED)
-    return Preflight(
-        replace(study, program_revisions=program_revisions(study)),
-        step_seconds=largest(costs, "seconds", suite),
-        start_seconds=largest(costs, "start_seconds", suite),
-        unmeasured=arenas_with(costs, "unmeasured"),
-        told_by_name=arenas_with(costs, "told_by_name"),
-        rewritten=rewritten(costs),
-        evaluation_seconds=evaluation_seconds,
-        gpu_bytes=largest(costs, "gpu_bytes", suite),
-        gpu_free_bytes=least_free_memory(costs),
-        restart_reasons=restart_reasons(costs),
-    )
+    study = replace(study, program_revisions=program_revisions(study))
+    return preflight_of(study, costs, evaluation_seconds)
 
 
 def preflight_of_run(suite: Suite, slots: Sequence[DeviceSlot], executor: Executor, observer: Observer) -> Preflight:
@@ -203,24 +193,6 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: C
     return "; ".join(notices)
 
 
-def check_optimizers(suite: Suite) -> None:
-    """Import every optimizer of a suite, and check the names and the types of its options.
-
-    Raises `UsageError` for the first one that is wrong.
-    """
-    for name, plan in suite.optimizers.items():
-        _resolved(name, plan, suite)
-
-
-def _resolved(name: str, plan: OptimizerPlan, suite: Suite) -> ResolvedOptimizer:
-    """An optimizer of a suite with all its options.
-
-    Raises `UsageError` if it cannot be loaded, or an option is wrong.
-    """
-    with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
-        return resolve_optimizer(name, plan, suite.sweep.extra)
-
-
 def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
     """The measurements of each arena of a suite, and the environment. No optimizer is loaded.
 
@@ -272,7 +244,7 @@ def optimizer_and_seconds(
     before = {*sys.modules}  # modules that do not take part because of the optimizer
     for arena in study.arenas.values():  # the first training loads its modules, which are not the optimizer's
         before |= arena.code.keys()
-    resolved = _resolved(name, plan, study.suite)
+    resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
     options_by_arena = {}
     for arena_name, optimizer in study.suite.arms:
         if optimizer == name:

@@ -132,7 +132,7 @@ def _run_again(config: DatasetConfig, options: PrepareOptions) -> str:
     return f"run: {config.command(verb, options.data_root, *flags)}"
 
 
-def outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapping[str, Any]]) -> str:
+def unverified_is_outdated(config: DatasetConfig, options: PrepareOptions, used: Sequence[Mapping[str, Any]]) -> str:
     """The reason to make unverified arrays again from the files that are there now.
 
     Args:

@@ -10,12 +10,12 @@ from fairbench.common.terminal import say
 from fairbench.data.dataset_config import DatasetConfig
 from fairbench.data.formats.raw import Images, Texts
 from fairbench.data.formats.source_files import SourceFiles
-from fairbench.data.preparation.locate import PrepareOptions, find_source_files, outdated
+from fairbench.data.preparation.locate import PrepareOptions, find_source_files, unverified_is_outdated
 from fairbench.data.preparation.own_files import prepare_own
-from fairbench.data.preparation.staging import exclusive, stays
+from fairbench.data.preparation.replacement import prepare_if_outdated
 from fairbench.data.preparation.verification import verification_of
 from fairbench.data.preparation.write_folder import write_folder
-from fairbench.data.prepared import read_intact_folder
+from fairbench.data.prepared import Prepared
 
 
 def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
@@ -30,12 +30,13 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
     if config.user_path is not None:
         prepare_own(config, folder, options.again)
         return
-    target = folder.resolve()  # a link to another disk stays
-    if _is_current(config, options, target):
-        return
-    with exclusive(target) as waited:
-        if waited and _is_current(config, options, target):
-            return  # the other process has prepared the dataset
+
+    def outdated(prepared: Prepared) -> str:
+        if prepared.manifest["verified"]:
+            return ""
+        return unverified_is_outdated(config, options, prepared.manifest["files"])
+
+    def write(target: Path) -> None:
         source = find_source_files(config, options)
         verification = verification_of(config.label, source, options.unverified)
         if not verification.verified:
@@ -43,22 +44,8 @@ def prepare(config: DatasetConfig, options: PrepareOptions) -> None:
         raw = _read(config, source)
         write_folder(config, source, verification, raw, target)
 
-
-def _is_current(config: DatasetConfig, options: PrepareOptions, target: Path) -> bool:
-    """Whether intact arrays are prepared from files as good as those that are here now."""
-    if options.again or not target.exists():
-        return False
-    reason = ""
-    remedy = ""
-    try:
-        prepared = read_intact_folder(target, config.options)
-    except UsageError as error:
-        reason = str(error)
-    else:
-        if not prepared.manifest["verified"]:
-            reason = outdated(config, options, prepared.manifest["files"])
-            remedy = f", but not verified; {config.by_hand(options.data_root)}"
-    return stays(config.label, target, reason, remedy)
+    remark = f", but not verified; {config.by_hand(options.data_root)}"
+    prepare_if_outdated(config, folder, options.again, outdated, write, remark)
 
 
 def _read(config: DatasetConfig, source: SourceFiles) -> Images | Texts:

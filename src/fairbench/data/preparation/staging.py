@@ -1,98 +1,20 @@
 """The staging folder of a preparation. Its files survive an interruption, and are published all at once."""
 
-import errno
 import json
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from fairbench.common.coercion import build
-from fairbench.common.errors import UsageError
 from fairbench.common.files import require_disk_space, write_atomically
 from fairbench.common.reading import read_json
-from fairbench.common.terminal import say
 from fairbench.data.prepared import MANIFEST, content_sha256, sealed
 
 JOURNAL = "journal.json"
-OWN = re.compile(r"(train|val|test)(_labels)?\.npy|tokenizer\.json|\.*(manifest|hashed)\.json(\.\w+\.tmp)?")
-"""The names of the files that a preparation writes into a prepared folder."""
-
-
-def stays(label: str, folder: Path, outdated: str, remark: str = "") -> bool:
-    """Whether a prepared folder stays, which is said.
-
-    Args:
-        label: the dataset.
-        folder: its prepared folder.
-        outdated: why it is prepared again; empty if it stays.
-        remark: the end of the message on a folder that stays.
-    """
-    if outdated:
-        say(f"{label}: prepared again, since {outdated}")
-        return False
-    say(f"{label}: is already prepared in {folder}{remark}")
-    return True
-
-
-@contextmanager
-def exclusive(target: Path) -> Iterator[bool]:
-    """Keep other processes from preparing the same folder. Yields whether another process was preparing it before.
-
-    The lock ends with the process, even if the process is killed.
-
-    Raises:
-        UsageError: the folder cannot be written or replaced, or the disk is full at the end.
-    """
-    lock = FileLock(target.parent / f".{target.name}.lock")
-    waited = False
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"{target.name}: another process is preparing it; waiting for it to finish")
-        lock.acquire()
-        waited = True
-    except OSError as error:
-        raise UsageError(
-            f"{target} cannot be prepared, since {target.parent} cannot be written ({error.strerror}); "
-            "make it writable, or choose another --data-root"
-        ) from error
-    try:
-        _check_replaceable(target)
-        yield waited
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise UsageError(
-            f"the disk is full, {target} is not finished; free some space and run the same command again: "
-            "finished files are kept"
-        ) from error
-    finally:
-        lock.release()
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Raise `UsageError` if a folder belongs to another user, or has files that no preparation writes."""
-    if not folder.exists():
-        return
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise UsageError(
-            f"{folder} is another user's; let its owner prepare it and make it readable, or choose another --data-root"
-        )
-    names = sorted(path.name for path in folder.iterdir())
-    foreign = [name for name in names if not OWN.fullmatch(name)]
-    if foreign:
-        raise UsageError(
-            f"{folder} has files that fairbench did not write ({', '.join(foreign)}) and that would be lost; "
-            "move them away, and run the same command again"
-        )
 
 
 class GrowingArray:
