@@ -67,7 +67,7 @@ def _first_entry(
     repository: Repository, declared: Mapping[str, Any], patterns: Sequence[str], earlier: int
 ) -> dict[str, Any]:
     """The first entry of a session that begins now."""
-    base = commit_of(repository, "", common_folder(repository))
+    base = commit_of(repository, "")
     check_patterns(repository, base, patterns)
     return {
         "event": "session",
@@ -108,7 +108,7 @@ def try_commit(revision: str, quiet: bool) -> Shown:
         UsageError: another step was interrupted, the commit changes a protected file, or it is the same as head.
     """
     with changing() as gate:
-        commit = commit_of(gate.repository, revision, common_folder(gate.repository))
+        commit = commit_of(gate.repository, revision)
         step = gate.session.step
         if step is not None and step.kind == "try" and step.arms["try"] != commit:
             gate.ledger.append({"event": "end", "verdict": ABANDONED})

@@ -22,13 +22,12 @@ def common_folder(repository: Repository) -> Path:
     return (repository.root / found).resolve() / FOLDER
 
 
-def commit_of(repository: Repository, revision: str, folder: Path) -> str:
+def commit_of(repository: Repository, revision: str) -> str:
     """The commit of a revision.
 
     Args:
         repository: the repository.
         revision: a revision, "@" for the working tree; empty for HEAD, or the working tree if a tracked file differs.
-        folder: a folder that is no part of the working tree.
 
     Raises:
         UsageError: there is no such revision.
@@ -36,7 +35,7 @@ def commit_of(repository: Repository, revision: str, folder: Path) -> str:
     if not revision:
         changed = git(repository.root, "status", "--porcelain", "--untracked-files=no")
         revision = WORKING_TREE if changed else "HEAD"
-    return repository.commit(revision, folder)
+    return repository.commit(revision)
 
 
 def tree_of(repository: Repository, commit: str) -> str:

@@ -126,7 +126,7 @@ def _is_at_dropped(gate: Gate, steps: Sequence[PastStep]) -> bool:
     if not tried or tried[-1] == gate.session.head:
         return False
     revision = WORKING_TREE if is_working_tree(gate.repository, tried[-1]) else "HEAD"
-    here = commit_of(gate.repository, revision, gate.ledger.folder)
+    here = commit_of(gate.repository, revision)
     return here in tried and here != gate.session.head
 
 

@@ -43,7 +43,7 @@ class Repository:
             raise UsageError(f"{reason}; start fairbench in the checkout of the program") from None
         return cls(Path(root), prefix.removesuffix("/"))
 
-    def commit(self, revision: str, excluded: Path) -> str:
+    def commit(self, revision: str, excluded: Path | None = None) -> str:
         """The commit of a revision. The working tree is taken without the folder `excluded`.
 
         Raises:
@@ -65,7 +65,7 @@ class Repository:
             return False
         return True
 
-    def _commit_of_working_tree(self, excluded: Path) -> str:
+    def _commit_of_working_tree(self, excluded: Path | None) -> str:
         """A commit of the files of the working tree, tracked or not, but without ignored ones."""
         with own_index() as variables:
             users_index = Path(git(self.root, "rev-parse", "--absolute-git-dir")) / "index"
@@ -73,7 +73,7 @@ class Repository:
                 # with its time, by which git knows what may have changed
                 shutil.copy2(users_index, variables["GIT_INDEX_FILE"])
             paths = ["."]
-            if excluded.is_relative_to(self.root):
+            if excluded is not None and excluded.is_relative_to(self.root):
                 paths.append(f":(exclude){excluded.relative_to(self.root)}")
             git(self.root, "add", "--all", "--", *paths, variables=variables)
             tree = git(self.root, "write-tree", variables=variables)
