@@ -46,9 +46,11 @@ RANK = re.compile(
 """The rank of a process at the beginning of its line, as torchrun writes it: "[rank1]: val loss 2.5". Ray has a pid."""
 UNNAMED = -1
 """Stands for the rank of lines without one, which go before all others."""
-NUMBER_BEFORE = re.compile(r"\s*\d+: ")
-"""A number and a colon before a line, which may be the rank of a process, as `srun -l` writes it."""
-DECIMALS = re.compile(r"\d*\.\d+(?:e[-+]?\d+)?", re.IGNORECASE)
+OF_PROCESS = re.compile(r"^\s*\d+: |\d*\.\d+(?:e[-+]?\d+)?", re.IGNORECASE)
+"""What differs in a line that two processes print: decimal numbers, and the number before it that `srun -l` writes.
+
+That number alone is no `RANK`, since a program may begin its lines with the number of a step.
+"""
 
 
 @dataclass(frozen=True)
@@ -256,21 +258,13 @@ def _mark_contradictions(lines: Sequence[_Line], step_names: Collection[str]) ->
 
 
 def _are_alike(before: _Line, line: _Line, step_names: Collection[str]) -> bool:
-    """Whether two lines that stay in a terminal have the same step, and differ in decimal numbers alone.
-
-    They may also differ in a number before the line.
-    """
+    """Whether two lines that stay in a terminal have the same step, and differ only as those of two processes do."""
     if before.is_overwritten or line.is_overwritten:
         return False
     steps = [_steps_in(each.values, step_names) for each in (before, line)]
     if not steps[0] or steps[0] != steps[1]:
         return False
-    texts = []
-    for each in (before, line):
-        number = NUMBER_BEFORE.match(each.text)
-        begin = number.end() if number else 0
-        texts.append(DECIMALS.sub("", each.text[begin:]))
-    return texts[0] == texts[1]
+    return OF_PROCESS.sub("", before.text) == OF_PROCESS.sub("", line.text)
 
 
 def _steps_in(values: Mapping[str, Any], step_names: Collection[str]) -> dict[str, Any]:
