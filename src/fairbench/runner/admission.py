@@ -11,8 +11,9 @@ from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import DriverStatus, names
 from fairbench.runner.trial_loop import TrialLoop
 from fairbench.study.environments import environment_differences
-from fairbench.study.history import History, changes, declare, locked_settings, read_history, write_history
+from fairbench.study.history import History, write_history
 from fairbench.study.records import Store
+from fairbench.study.target import target_in
 
 
 def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, allow_mixed: bool) -> str:
@@ -28,10 +29,9 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
     """
     with claims.holding("plan", heartbeat.beat):
         others = heartbeat.other_drivers()
-        final_trials = store.final_trials()
-        before = read_history(store.directory)
-        history = declare(loop.study, store.directory, final_trials, running=names(others), expiry=EXPIRY)
-        warnings = [_plan_warning(before, loop)]
+        target = target_in(store.directory, loop.study.suite)
+        history = target.declare(loop.study, store.final_trials(), running=names(others), expiry=EXPIRY)
+        warnings = [_plan_warning(target.history, history)]
         if not loop.complete:
             warnings.append(_environment_warning(loop, others, allow_mixed))
         write_history(store.directory, history)
@@ -39,14 +39,12 @@ def admit(loop: TrialLoop, store: Store, claims: Claims, heartbeat: Heartbeat, a
     return "\n".join(warning for warning in warnings if warning)
 
 
-def _plan_warning(before: History, loop: TrialLoop) -> str:
+def _plan_warning(before: History, history: History) -> str:
     """A warning about the changes of the plan before; empty without changes, or without a plan before."""
-    if not before.plans:
+    if not before.plans or len(history.plans) == len(before.plans):
         return ""
-    differing = changes(locked_settings(before.study), locked_settings(loop.study))
-    if not differing:
-        return ""
-    listed = loop.study.suite.wording.text(some([str(change) for change in differing], "; "))
+    differing = before.changes_by(history.study)
+    listed = history.study.suite.wording.text(some([str(change) for change in differing], "; "))
     return f"the plan was changed: {listed}; trials that this changes run again; their earlier records are kept"
 
 

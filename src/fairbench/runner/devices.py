@@ -87,6 +87,19 @@ def device_slots(device: str, workers: int | None, data_root: str, gpus: Sequenc
     return [DeviceSlot(f"cuda:{gpu}", data_root, alone=count == 1) for gpu in numbers] * count
 
 
+def options_of_study(suite: Suite, options: RunOptions) -> RunOptions:
+    """The options with the slots that the trials of a suite need, and with its values where none are given."""
+    every = options.checkpoint_every
+    if every is None:
+        every = suite.checkpoint_every
+    return replace(
+        options,
+        slots=slots_of_trials(suite, options.slots, elsewhere=options.ray is not None),
+        trial_timeout=options.trial_timeout or suite.trial_timeout,
+        checkpoint_every=every,
+    )
+
+
 def slots_of_trials(suite: Suite, given: Sequence[DeviceSlot], elsewhere: bool = False) -> list[DeviceSlot]:
     """The slots of the trials of a suite, each with the cores and GPUs that its largest arena asks for.
 

@@ -67,10 +67,7 @@ def checked_out(
     folder = folder.resolve()
     with _explained(next(iter(revisions))):
         repository = Repository.here()
-    for name, variant in revisions.items():
-        for plan in suite.arenas.values():
-            with _explained(name):
-                repository.check_words(words_of(plan.model["program"], variant.args))
+    _check_commands(suite, revisions, repository)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "used", fcntl.LOCK_SH) as used:
         with _locked(folder / "changing", fcntl.LOCK_EX):
@@ -93,6 +90,15 @@ def checked_out(
                 for worktree in worktrees.values():
                     worktree.remove()
                 remove(folder)
+
+
+def _check_commands(suite: Suite, revisions: Mapping[str, VariantPlan], repository: Repository) -> None:
+    """Raise `UsageError` if the command of a variant names a file of the user's checkout by its absolute path."""
+    for name, variant in revisions.items():
+        for plan in suite.arenas.values():
+            words = words_of(plan.model["program"], variant.args)
+            with _explained(name):
+                repository.check_words(words)
 
 
 def _made_worktrees(

@@ -6,15 +6,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from fairbench.common.formatting import plural
 from fairbench.runner.admission import admit
+from fairbench.runner.adopted_noise import adopt_noise
 from fairbench.runner.coordination.claims import open_claims, remove_dead_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
 from fairbench.runner.coordination.status import damaged_statuses, names
-from fairbench.runner.devices import RunOptions, slots_of_trials
+from fairbench.runner.devices import RunOptions, options_of_study
 from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.runner.executors.registry import executor_for
 from fairbench.runner.observers import Observer, Observers
@@ -22,14 +21,11 @@ from fairbench.runner.preflight import preflight_of_run, run_preflight
 from fairbench.runner.preload import preload
 from fairbench.runner.revisions import checked_out
 from fairbench.runner.trial_loop import TrialLoop
-from fairbench.study.folder import NOISE, REVISIONS
-from fairbench.study.history import History, declare, write_history
-from fairbench.study.plan import arms
+from fairbench.study.folder import REVISIONS
+from fairbench.study.history import History, write_history
 from fairbench.study.preflight_result import Preflight
-from fairbench.study.record import WholeRecord
 from fairbench.study.records import Store
-from fairbench.study.resolved_suite import ResolvedSuite
-from fairbench.study.target import Target
+from fairbench.study.target import Target, target_in
 from fairbench.training.device_slot import DeviceSlot
 
 
@@ -46,7 +42,7 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
     """
     suite = target.suite
     directory = target.directory
-    slots = slots_of_trials(suite, options.slots, elsewhere=options.ray is not None)
+    options = options_of_study(suite, options)
     store = Store(directory)
     store.prepare()
     heartbeat = Heartbeat(directory)
@@ -59,9 +55,9 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         revisions = checked_out(suite, directory, directory / REVISIONS, target.history, observer.say)
         checkouts = running.enter_context(revisions)
         suite = checkouts.suite
-        slots = [replace(slot, revisions=checkouts.folder) for slot in slots]
+        slots = [replace(slot, revisions=checkouts.folder) for slot in options.slots]
         options = replace(options, slots=slots)
-        executor = running.enter_context(executor_for(suite, options, store.checkpoints, observer))
+        executor = running.enter_context(executor_for(options, store.checkpoints, preload(suite), observer))
         preflight = preflight_of_run(suite, slots, executor, observer)
         for message in damaged_statuses(directory):
             observer.say(message)
@@ -73,24 +69,6 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         loop.run()
     store.clear()
     remove_dead_claims(store)
-
-
-def adopt_noise(study: ResolvedSuite, store: Store) -> int:
-    """Add the runs of `fairbench noise` that are trials of this study. Returns their number.
-
-    They belong to no plan: a plan that is declared after them has seen one variant only.
-    """
-    folder = store.directory / NOISE
-    if not folder.is_dir():
-        return 0
-    measured = Store(folder)
-    adopted = 0
-    for arm in arms(study, lambda spec: None):
-        for spec in arm.final:
-            record = measured.read(spec, WholeRecord)
-            if record and record.status != "failed" and not store.has_ended(spec.id):
-                adopted += store.write(spec, msgspec.structs.replace(record, plan=""))
-    return adopted
 
 
 def plan_study(
@@ -110,13 +88,12 @@ def plan_study(
             preflight = run_preflight(checkouts.suite, slot, executor.call, say)
     store = Store(directory)
     if not freeze:
-        return preflight, declare(preflight.study, directory, store.final_trials())
+        return preflight, target.declare(preflight.study, store.final_trials())
     store.prepare()
     with Heartbeat(directory) as heartbeat, open_claims(store, heartbeat, say) as claims, claims.holding("plan"):
         running = names(heartbeat.other_drivers())
-        history = declare(
+        history = target_in(directory, preflight.study.suite).declare(
             preflight.study,
-            directory,
             final_trials=store.final_trials(),
             running=running,
             expiry=EXPIRY,

@@ -33,7 +33,7 @@ class TrialLoop:
 
     Args:
         preflight: the study, and what its first steps have shown.
-        options: how the study is run.
+        options: how the study is run, see `options_of_study`.
         store: the records of the study on disk.
         claims: the claims of this driver on trials.
         executor: runs the trials.
@@ -57,7 +57,7 @@ class TrialLoop:
         self._executor = executor
         self._observer = observer
         self._changes_of_slot = preflight.changes_of_slot
-        self._limits = time_limits(preflight, options.trial_timeout or study.suite.trial_timeout)
+        self._limits = time_limits(preflight, options.trial_timeout)
         self._notices = [preflight.restart_notice(), preflight.sharing_notice(len(options.slots))]
         self._fail_fast = options.fail_fast
         self._seeds_of = options.seeds_of

@@ -3,14 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
-from fairbench.arenas.program import TASK
-from fairbench.arenas.program_command import is_another_program
 from fairbench.common.coercion import build
 from fairbench.common.errors import UsageError
 from fairbench.common.files import stamp, write_atomically
@@ -90,8 +88,14 @@ class History:
         late = []
         for old, new in pairwise(self.plans):
             if new.final_trials:
-                late.append((new, _changes_of_study(old.study, new.study)))
+                late.append((new, changes(locked_settings(old.study), locked_settings(new.study))))
         return late
+
+    def changes_by(self, study: ResolvedSuite) -> list[Change]:
+        """What a study changes in the plan in force; empty without a plan."""
+        if not self.plans:
+            return []
+        return changes(locked_settings(self.study), locked_settings(study))
 
     def declare(self, study: ResolvedSuite, now: str, final_trials: int) -> "History":
         """The history with a study in force: as a new plan, or as the old plan if no verdict depends on the changes.
@@ -100,7 +104,7 @@ class History:
         environment of its trial, and the revisions of its programs, since a commit may change other files. Raises
         `UsageError` if the plan is frozen, and the study changes it.
         """
-        differing = _changes_of_study(self.study, study) if self.plans else []
+        differing = self.changes_by(study)
         if self.plans and not differing:
             earlier_study = self.study
             same = replace(
@@ -110,7 +114,7 @@ class History:
             return replace(self, plans=(*earlier, replace(last, study=same)))
         if self.frozen:
             raise UsageError(
-                f"the plan of this directory is frozen, but this run would change{_listed(differing, study.suite)}\n"
+                f"the plan of this directory is frozen, but this run would change{listed(differing, study.suite)}\n"
                 "run it as it was frozen, or choose another --output-dir"
             )
         new = DeclaredPlan(study, declared=now, final_trials=final_trials)
@@ -169,11 +173,6 @@ def _locked(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {"suite": suite, "device": study["device"], "arenas": arenas, "optimizers": study["optimizers"]}
 
 
-def _changes_of_study(old: ResolvedSuite, new: ResolvedSuite) -> list[Change]:
-    """The differences between the locked settings of two studies."""
-    return changes(locked_settings(old), locked_settings(new))
-
-
 def changes(old: Any, new: Any, path: str = "") -> list[Change]:
     """The entries that differ between two trees of plain JSON values, both of which are found at `path`."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -192,7 +191,7 @@ def _shown(value: Any) -> Any:
     return "a table" if isinstance(value, dict) else value
 
 
-def _listed(differing: list[Change], suite: Suite) -> str:
+def listed(differing: list[Change], suite: Suite) -> str:
     """Changes as a text with a line for each, in the words of a suite."""
     return suite.wording.text("".join(f"\n  {change}" for change in differing))
 
@@ -225,65 +224,3 @@ def write_history(directory: Path, history: History) -> None:
     text = json.dumps(history.to_json(), indent=1) + "\n"
     if read_text(path) != text:
         write_atomically(path, text)
-
-
-def declare(
-    study: ResolvedSuite,
-    directory: Path,
-    final_trials: int,
-    running: str = "",
-    expiry: float = 0.0,
-    freeze: bool = False,
-) -> History:
-    """The history of a directory with a study in force. Nothing is written.
-
-    Args:
-        final_trials: number of final trials that have a record.
-        running: names of the drivers that run trials in the directory; empty without any.
-        expiry: seconds after which a driver whose machine was lost is known to be dead.
-        freeze: whether the plan must stay as it is from now on.
-
-    Raises:
-        UsageError: the directory holds another suite, its plan is frozen or used by running drivers, and this study
-            would change it.
-    """
-    history = check_directory(study.suite, directory)
-    if history.plans and running:
-        differing = _changes_of_study(history.study, study)
-        if differing:
-            listed = _listed(differing, study.suite)
-            raise UsageError(
-                f"{running} runs the plan of {directory}, which this run would change{listed}\n"
-                "wait until it has ended, or choose another --output-dir; "
-                f"if it was lost with its machine, that is known after {expiry:.0f} s"
-            )
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    history = history.declare(study, now, final_trials)
-    if freeze:
-        history = history.freeze(final_trials)
-    return history
-
-
-def check_directory(suite: Suite, directory: Path) -> History:
-    """The history of an output directory. Raises `UsageError` if it holds a study of another suite or program."""
-    history = read_history(directory)
-    if not history.plans:
-        return history
-    name = history.study.suite.name
-    if name != suite.name:
-        raise UsageError(f"{directory} holds suite {name!r}, not {suite.name!r}; choose another --output-dir")
-    earlier = _programs(history.study.suite)
-    for arena, command in _programs(suite).items():
-        before = earlier.get(arena, command)
-        if is_another_program(before, command):
-            raise UsageError(
-                f"{directory} holds a study of another program, {before!r}; "
-                "choose another --output-dir, such as -o results/NAME"
-            )
-    return history
-
-
-def _programs(suite: Suite) -> dict[str, str]:
-    """The commands of the programs of a suite, by arena."""
-    arenas = [name for name in suite.arenas if suite.task(name) == TASK]
-    return {name: suite.arenas[name].model["program"] for name in arenas}

@@ -108,14 +108,16 @@ class Store:
             Whether the record was written; False if the trial has a record that counts already.
         """
         is_first = self._may_write(spec.id)
+        shared = self.shared(spec.id)
+        to_continue = (self.checkpoint(spec.id), *self.program_folders(spec.id), shared)
         if is_first:
-            if record.cost and self.shared(spec.id).exists():
+            if record.cost and shared.exists():
                 record = replace(record, cost=replace(record.cost, alone=False))
-            write_atomically(self.path(spec.id), encode(spec, record))
+            content = encode(spec, record)
+            write_atomically(self.path(spec.id), content)
         if record.status != "failed":
             partly_written = self.checkpoints.glob(f".{spec.id}.*.tmp")
-            unneeded = (self.checkpoint(spec.id), *self.program_folders(spec.id), self.shared(spec.id))
-            for path in (*unneeded, *partly_written):
+            for path in (*to_continue, *partly_written):
                 remove(path)
         return is_first
 

@@ -30,7 +30,7 @@ from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import NO_CHANGES, PausedTrial
 from fairbench.runner.observers import Observer, RunningTrial
 from fairbench.runner.trial_loop import TrialLoop
-from fairbench.study.history import declare, plan_digest, write_history
+from fairbench.study.history import plan_digest, write_history
 from fairbench.study.plan import arms
 from fairbench.study.planned_trial import timing_trials
 from fairbench.study.record import Record, WholeRecord, failed
@@ -187,7 +187,7 @@ def test_a_driver_that_is_stopped_keeps_trials_that_ended_meanwhile(study, truth
 
 def declared_in(study, store, others=(), freeze=False):
     """The history of a directory with the study in force, while other drivers run there."""
-    return declare(study, store.directory, 0, names(others), EXPIRY, freeze)
+    return target_in(store.directory, study.suite).declare(study, 0, names(others), EXPIRY, freeze)
 
 
 def test_a_plan_that_another_driver_runs_cannot_be_changed(study, store):

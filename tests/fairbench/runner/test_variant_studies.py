@@ -17,8 +17,8 @@ from disturbed import Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
+from fairbench.runner.adopted_noise import adopt_noise
 from fairbench.runner.preload import preload
-from fairbench.runner.run_study import adopt_noise
 from fairbench.runner.trainings.program import variant_code
 from fairbench.study.plan import arms
 from fairbench.study.record import Record

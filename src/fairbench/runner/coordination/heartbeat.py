@@ -36,7 +36,6 @@ class Heartbeat(Follower):
         self, directory: Path, clock: Callable[[], float] = time.time, pace: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(clock)
-        self._directory = directory
         self._pace = pace
         pid = os.getpid()
         self.status = DriverStatus(
@@ -46,6 +45,7 @@ class Heartbeat(Follower):
             machine=this_machine(),
             started=start_of(pid),
         )
+        self._file = status_path(directory, self.status.token)
         self.liveness = Liveness(directory)
         self._last_write = float("-inf")
         self._is_new = True
@@ -56,7 +56,7 @@ class Heartbeat(Follower):
         return self
 
     def __exit__(self, *error: object) -> None:
-        remove(status_path(self._directory, self.status.token))
+        remove(self._file)
         self.liveness.remove_dead()
 
     def announce(self, environment: Mapping[str, str]) -> None:
@@ -89,8 +89,7 @@ class Heartbeat(Follower):
         self._is_new = False
         beat = self.status.beat + 1
         self.status = replace(self.status, beat=beat, written=self.clock(), trials=self.trials)
-        path = status_path(self._directory, self.status.token)
-        write_atomically(path, json.dumps(asdict(self.status)))
+        write_atomically(self._file, json.dumps(asdict(self.status)))
 
 
 class Contention(Observer):

@@ -8,8 +8,6 @@ from pathlib import Path
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import CALL_LIMIT, Executor
 from fairbench.runner.observers import Observer
-from fairbench.runner.preload import preload
-from fairbench.suites.schema import Suite
 
 EXECUTORS = {
     "processes": "fairbench.runner.executors.local:executor_of_study",
@@ -22,15 +20,20 @@ that a call may take.
 """
 
 
-def executor_for(suite: Suite, options: RunOptions, checkpoints: Path, observer: Observer) -> Executor:
-    """The executor that the options name, for the trials of a suite, whose checkpoints are in this folder."""
-    every = options.checkpoint_every
-    if every is None:
-        every = suite.checkpoint_every
+def executor_for(options: RunOptions, checkpoints: Path, modules: Sequence[str], observer: Observer) -> Executor:
+    """The executor that the options of a study name, for trials whose checkpoints are in this folder.
+
+    Args:
+        options: see `options_of_study`.
+        checkpoints: the folder of the checkpoints.
+        modules: the modules that processes of trials load.
+        observer: the observer of the study.
+    """
     folder = str(checkpoints)
+    every = options.checkpoint_every or 0.0
     slots = [replace(slot, checkpoints=folder, checkpoint_every=every) for slot in options.slots]
-    call_limit = max(options.trial_timeout or suite.trial_timeout, CALL_LIMIT)
-    return make_executor(options.executor, replace(options, slots=slots), observer, preload(suite), call_limit)
+    call_limit = max(options.trial_timeout, CALL_LIMIT)
+    return make_executor(options.executor, replace(options, slots=slots), observer, modules, call_limit)
 
 
 def make_executor(name: str, options: RunOptions, observer: Observer, modules: Sequence[str], limit: float) -> Executor:
