@@ -22,7 +22,7 @@ from fairbench.gate.repository import (
     tree_of,
 )
 from fairbench.gate.shown import CONTINUED_BY, Shown, shown
-from fairbench.gate.steps import PastStep, steps_of
+from fairbench.gate.steps import PastStep
 from fairbench.gate.verdicts import finish_step, train_step
 from fairbench.runner.git import Repository
 
@@ -46,14 +46,15 @@ def init(declared: Mapping[str, Any], patterns: Sequence[str], new: bool, quiet:
         UsageError: the repository has a session already, or a pattern matches no file.
     """
     repository = Repository.here()
-    with locked(repository):
-        folders = session_folders(repository)
+    folder = common_folder(repository)
+    with locked(folder):
+        folders = session_folders(folder)
         facts = _first_entry(repository, declared, patterns, earlier=len(folders))
         gate = None
         if folders and not new:
             gate = _continued(read_gate(repository, completes=True), facts)
         if gate is None:
-            ledger = Ledger(common_folder(repository) / str(len(folders) + 1))
+            ledger = Ledger(folder / str(len(folders) + 1))
             ledger.append(facts)
             gate = Gate(repository, ledger)
             keep_commit(repository, gate.name, facts["base"])
@@ -126,7 +127,7 @@ def try_commit(revision: str, quiet: bool) -> Shown:
 
 def _verdict_on(gate: Gate, commit: str) -> PastStep | None:
     """The try that has kept or dropped a commit; None without one."""
-    for step in steps_of(gate.ledger.entries):
+    for step in gate.steps:
         if step.kind == "try" and step.commit == commit and step.verdict in ("keep", "drop"):
             return step
     return None
@@ -154,7 +155,7 @@ def certify(quiet: bool) -> Shown:
         _check_no_other(gate, "certificate")
         session = gate.session
         if session.step is None:
-            last = steps_of(gate.ledger.entries)[-1]
+            last = gate.steps[-1]
             if not session.pending and last.kind == "certificate":
                 return shown(gate, last)
             if not session.pending:
@@ -180,11 +181,11 @@ def prune(margin: float, quiet: bool) -> Shown:
         _check_no_other(gate, "prune")
         if gate.session.step is None:
             _begin_prune(gate, margin)
-        step = steps_of(gate.ledger.entries)[-1]
+        step = gate.steps[-1]
         if step.begin["margin"] != margin:
             raise UsageError(f"--margin {margin:g}: the interrupted prune has {step.begin['margin']:g}; give that one")
         train_step(gate.ledger, gate.trainer(quiet, margin=margin))
-        step = steps_of(gate.ledger.entries)[-1]
+        step = gate.steps[-1]
         keeps = {**_verdicts(gate, step), **dict.fromkeys(step.begin["edited_again"], EDITED_AGAIN)}
         gate.ledger.append({"event": "end", "verdict": "pruned", "keeps": keeps})
         return shown(gate)
@@ -248,5 +249,4 @@ def status() -> Shown:
 
 def steps() -> list[PastStep]:
     """The steps of the session. Nothing is changed."""
-    gate = read_gate(Repository.here(), completes=False)
-    return steps_of(gate.ledger.entries)
+    return read_gate(Repository.here(), completes=False).steps

@@ -10,6 +10,7 @@ from fairbench.common.errors import UsageError
 from fairbench.gate.ledger import LEDGER, Ledger, read_ledger
 from fairbench.gate.repository import common_folder
 from fairbench.gate.session import Session
+from fairbench.gate.steps import PastStep, steps_of
 from fairbench.gate.training import Trainer
 from fairbench.runner.git import Repository
 
@@ -30,6 +31,11 @@ class Gate:
         return self.ledger.session
 
     @property
+    def steps(self) -> list[PastStep]:
+        """The steps of the session so far."""
+        return steps_of(self.ledger.entries)
+
+    @property
     def name(self) -> str:
         """The name of the session: its number in the repository."""
         return self.ledger.folder.name
@@ -46,16 +52,19 @@ class Gate:
         )
 
 
-def session_folders(repository: Repository) -> list[Path]:
-    """The folders of all sessions of a repository, the last one last."""
-    ledgers = common_folder(repository).glob(f"*/{LEDGER}")
+def session_folders(folder: Path) -> list[Path]:
+    """The folder of each session in the folder of all sessions of a repository, the last one last."""
+    ledgers = folder.glob(f"*/{LEDGER}")
     return sorted((ledger.parent for ledger in ledgers), key=lambda folder: int(folder.name))
 
 
 @contextmanager
-def locked(repository: Repository) -> Iterator[None]:
-    """Let one command at a time change the sessions of a repository. The lock ends with the process."""
-    folder = common_folder(repository)
+def locked(folder: Path) -> Iterator[None]:
+    """Let one command at a time change the sessions of a repository. The lock ends with the process.
+
+    Args:
+        folder: the folder of all sessions of the repository.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a") as file:
         try:
@@ -77,7 +86,7 @@ def read_gate(repository: Repository, completes: bool) -> Gate:
     Raises:
         UsageError: there is no session, it is that of another folder, or its ledger is not as it was written.
     """
-    folders = session_folders(repository)
+    folders = session_folders(common_folder(repository))
     if not folders:
         raise UsageError(f"{repository.root} has no session; begin one with fairbench gate init")
     ledger = read_ledger(folders[-1], completes)
@@ -96,7 +105,7 @@ def changing() -> Iterator[Gate]:
         UsageError: there is no such session, or another command changes it.
     """
     repository = Repository.here()
-    with locked(repository):
+    with locked(common_folder(repository)):
         gate = read_gate(repository, completes=True)
         if not gate.session.std:
             raise UsageError("the session has no calibration yet; fairbench gate init with the same options makes it")

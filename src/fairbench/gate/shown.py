@@ -11,7 +11,7 @@ from fairbench.gate.page import write_page
 from fairbench.gate.repository import commit_of, is_working_tree
 from fairbench.gate.rules import ALPHA, SCREENING_RUNS, detectable_gain, level_of, level_spent
 from fairbench.gate.session import Session
-from fairbench.gate.steps import PastStep, changes_of_stacks, step_seconds, steps_of
+from fairbench.gate.steps import PastStep, changes_of_stacks, step_seconds
 from fairbench.gate.verdicts import most_runs_left
 from fairbench.runner.git import WORKING_TREE
 
@@ -57,7 +57,7 @@ def shown(gate: Gate, step: PastStep | None = None) -> Shown:
         gate: the session.
         step: the step; None for the last one.
     """
-    steps = steps_of(gate.ledger.entries)
+    steps = gate.steps
     if step is None:
         step = steps[-1]
     values = _values(gate, steps, step)
