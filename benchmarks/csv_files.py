@@ -42,7 +42,7 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     measures, are declared in that file.
     """
     # It imports torch, which would add to the memory that a benchmark measures, and to the time of its forks.
-    from fairbench.training.environment import processor
+    from fairbench.training.environment import instruction_set, processor
 
     _write(rows, path)
     about = path.parent / MEASURED
@@ -53,7 +53,7 @@ def write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
     row["date"] = str(datetime.now(timezone.utc).date())
     row["script"] = f"benchmarks/{Path(sys.argv[0]).name}"
     row["commit"] = REVISION[:7] + REVISION[40:]  # with "+changes", if it has them
-    row["machine"] = processor()
+    row["machine"] = f"{processor()}, {instruction_set()}"
     _write([known[name] for name in sorted(known)], about)
 
 

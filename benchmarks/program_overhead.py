@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fairbench"))
 from programs import write_program
 
 from fairbench.arenas.program import ProgramOptions
-from fairbench.arenas.program_command import command
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.starting import SERVERS
 from fairbench.runner.observers import Observer
@@ -31,7 +30,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program_start import values
+from fairbench.training.program_start import start_of
 
 SEEDS = 20
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -51,7 +50,7 @@ class Measured(Observer):
     def ended(self, spec: TrialSpec, record: WholeRecord) -> None:
         assert record.status == "finished", record
         self.trials.append(since(self._began))
-        words = command(ProgramOptions(**spec.arena.model), values(spec, Path.cwd()))
+        words = start_of(spec, Path.cwd(), DeviceSlot(), ProgramOptions(**spec.arena.model)).words
         Path("metrics.jsonl").unlink(missing_ok=True)
         began = time.perf_counter()
         _, status, usage = os.wait4(os.posix_spawn(words[0], words, os.environ), 0)

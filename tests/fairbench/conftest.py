@@ -21,7 +21,7 @@ from fairbench.runner.executors.starting import LOADED, SERVERS
 from fairbench.runner.preload import preload
 from fairbench.suites.loader import load_suite
 from fairbench.training.determinism import one_thread
-from fairbench.training.environment import environment
+from fairbench.training.environment import environment_of_program
 
 # To explain a failure, hypothesis would trace every line of each example.
 PHASES = [phase for phase in Phase if phase is not Phase.explain]
@@ -154,7 +154,7 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, one_thread(), redirect_stdout(shown):
         run_here(patch, folder)
         assert main([*words, "--output-dir", "out", "--workers", "1"]) == 0
-    environment.cache_clear()
+    environment_of_program.cache_clear()
     return Finished(folder, words, shown.getvalue())
 
 

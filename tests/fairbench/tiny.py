@@ -81,7 +81,7 @@ def run_here(patch, folder):
     patch.chdir(folder)
     patch.syspath_prepend(folder)
     patch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()
+    environment.environment_of_program.cache_clear()
 
 
 def study_of(suite):

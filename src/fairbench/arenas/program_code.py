@@ -96,7 +96,7 @@ def _listed(folder: Path, of_program: Path, *options: str) -> list[Path]:
 
 
 def _without_copies(folder: Path, files: Collection[Path], originals: Iterable[Path] = ()) -> list[Path]:
-    """The files of the user: outside of folders of studies and of environments, and no copy of a file nearer to the top.
+    """The files of the user: none in a folder of a study or an environment, and no copy of a file nearer to the top.
 
     A copy of one of the `originals` is left out too.
     """

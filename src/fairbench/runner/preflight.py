@@ -198,7 +198,7 @@ def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
 
     The measurements are those of `MeasuredArena`.
     """
-    from fairbench.training.environment import check_device, environment
+    from fairbench.training.environment import check_device, environment, environment_of_program
 
     check_device(slot.device)
 
@@ -207,7 +207,10 @@ def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
 
     options_by_arena = dict.fromkeys(suite.arenas)  # None: no optimizer takes part
     arenas = _measured(suite, options_by_arena, measure)
-    return {"arenas": arenas, "environment": environment(slot.device)}
+    facts = environment_of_program(slot.device)
+    if not suite.trains_programs:
+        facts = environment(slot.device)
+    return {"arenas": arenas, "environment": facts}
 
 
 def _measured(

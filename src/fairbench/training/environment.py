@@ -1,25 +1,23 @@
-"""The environment of a trial: versions, device, git revision, memory."""
+"""The environment of a trial: versions, device, git revision.
+
+torch is imported only where a fact needs it: a study of programs starts sooner without it.
+"""
 
 import platform
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import torch
-
-from fairbench.common.errors import OutOfMemory, UsageError
+from fairbench.common.errors import UsageError
 from fairbench.common.formatting import some
 from fairbench.common.git_revision import CHANGES, revision_of
 from fairbench.common.installation import DISTRIBUTION, PACKAGES
 from fairbench.study.environments import CHANGED_FILES
 
 DISTRIBUTIONS = ("torch", "pytorch-optimizer", "scikit-learn", "numpy")
-CLEAR_REFS = Path("/proc/self/clear_refs")
-STATUS = Path("/proc/self/status")
 CPU_INFO = Path("/proc/cpuinfo")
+INSTRUCTION_SET = "instruction set"
+"""The fact of an environment of trials that fairbench trains on a CPU."""
 
 
 _REVISION = revision_of(Path(__file__), PACKAGES)
@@ -34,9 +32,15 @@ LOADED_CHANGES = some(_REVISION.changed)
 
 @cache
 def processor() -> str:
-    """The name of the CPU, and the instruction set that torch uses, on which the order of sums depends."""
-    name = _model_name() or platform.processor() or platform.machine()
-    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+    """The name of the CPU."""
+    return _model_name() or platform.processor() or platform.machine()
+
+
+def instruction_set() -> str:
+    """The instruction set that torch uses on a CPU, on which the order of sums depends."""
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def _model_name() -> str:
@@ -48,9 +52,17 @@ def _model_name() -> str:
     return ""
 
 
-@cache
 def environment(device: str) -> dict[str, str]:
     """Versions, device and git revision, as records and `config.json` state them."""
+    facts = environment_of_program(device)
+    if device.startswith("cuda"):
+        return facts
+    return {**facts, INSTRUCTION_SET: instruction_set()}
+
+
+@cache
+def environment_of_program(device: str) -> dict[str, str]:
+    """As `environment`, for a program: on a CPU, its libraries may use other instructions than torch does here."""
     device_facts = gpu(device) if device.startswith("cuda") else {"device": processor()}
     changes = {}
     if LOADED_CHANGES and LOADED_REVISION.endswith(CHANGES):
@@ -76,6 +88,8 @@ def version(distribution: str) -> str:
 
 def gpu(device: str) -> dict[str, str]:
     """The name of a GPU, the versions of its libraries, and the operations in which torch may round to TF32."""
+    import torch
+
     products = "yes" if torch.backends.cuda.matmul.allow_tf32 else "no"
     convolutions = "yes" if torch.backends.cudnn.allow_tf32 else "no"
     return {
@@ -90,66 +104,12 @@ def check_device(device: str) -> None:
     """Raise UsageError if torch does not find the device on this machine."""
     if not device.startswith("cuda"):
         return
+
+    import torch
+
     if not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no CUDA GPU here; use --device cpu")
     index = torch.device(device).index or 0
     count = torch.cuda.device_count()
     if index >= count:
         raise UsageError(f"--gpus {index}: torch finds {count} GPUs here, numbered from 0")
-
-
-def reset_peak_memory(device: torch.device) -> None:
-    """Start a new measurement of the peak of memory.
-
-    On a CPU without /proc this has no effect: the peak remains that of the whole process.
-    """
-    if device.type == "cuda":
-        torch.cuda.init()  # without it torch refuses the next call in a process that has not used the GPU yet
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-    else:
-        with suppress(OSError):
-            CLEAR_REFS.write_text("5")  # by which Linux resets the peak
-
-
-def peak_memory(device: torch.device) -> int:
-    """The peak of bytes since `reset_peak_memory`: those allocated on the GPU, or resident in this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    if STATUS.exists():
-        lines = STATUS.read_text().splitlines()
-        peak_line = next(line for line in lines if line.startswith("VmHWM"))
-        kilobytes = int(peak_line.split()[1])
-        return kilobytes * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def gpu_memory(device: torch.device) -> tuple[int, int, int]:
-    """The bytes of a GPU; 0 for a CPU.
-
-    Returns:
-        The peak that torch has reserved, the bytes that this process could have now, and the total.
-    """
-    if device.type != "cuda":
-        return 0, 0, 0
-    free, total = torch.cuda.mem_get_info(device)
-    return torch.cuda.max_memory_reserved(device), free + torch.cuda.memory_reserved(device), total
-
-
-@contextmanager
-def explain_out_of_memory(device: str) -> Iterator[None]:
-    """Replace torch's error of the block by `OutOfMemory`, which says how much memory was used, and what to do."""
-    try:
-        yield
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "out of memory" not in str(error):
-            raise
-        needed = str(error).partition("\n")[0]
-        reserved, _, total = gpu_memory(torch.device(device))
-        used = ""
-        if total:
-            used = f"; torch had reserved {reserved / 1e9:.2f} of its {total / 1e9:.2f} GB"
-        raise OutOfMemory(
-            f"{needed}{used}; let fewer trials share the GPU (--trials-per-gpu), or give the "
-            "arena a smaller batch_size in the suite, for every optimizer"
-        ) from error

@@ -22,7 +22,7 @@ from fairbench.study.record import (
 )
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.environment import environment
+from fairbench.training.environment import environment_of_program
 from fairbench.training.machine_load import Load
 from fairbench.training.missing_metric import not_found
 from fairbench.training.program_results import Reported
@@ -125,7 +125,7 @@ def program_record(
             other_load=load.others if load else None,
             throttled=load.throttled if load else None,
         ),
-        environment=environment(slot.device),
+        environment=environment_of_program(slot.device),
         details=details,
     )
 

@@ -21,9 +21,9 @@ from fairbench.optimizers.state import load_optimizer_state, optimizer_state
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import generator_states, one_thread, set_generator_states
+from fairbench.training.device_memory import peak_memory, reset_peak_memory
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.environment import peak_memory, reset_peak_memory
 from fairbench.training.evaluation import evaluate
 from fairbench.training.mechanism import MechanismLog, PathLength
 from fairbench.training.optimizer_needs import OptimizerNeeds

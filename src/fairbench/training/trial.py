@@ -11,9 +11,10 @@ from fairbench.study.record import Details, Hashes, Result, Seconds, Series, Tri
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import same_order
+from fairbench.training.device_memory import reset_peak_memory
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
-from fairbench.training.environment import environment, reset_peak_memory
+from fairbench.training.environment import environment
 from fairbench.training.trainer import UNTIMED_STEPS, Progress, Trainer
 from fairbench.training.unused import unused
 

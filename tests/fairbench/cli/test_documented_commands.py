@@ -25,7 +25,7 @@ from fairbench.cli.parser import parser
 from fairbench.report import study as report
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import overridden
-from fairbench.training.environment import environment
+from fairbench.training.environment import environment_of_program
 
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
 
@@ -188,7 +188,7 @@ def user(tmp_path_factory):
             (suites / "mini.toml").write_text(SMALLER + MORE.get(page.name, ""))
             user.read(page)
         yield user
-    environment.cache_clear()
+    environment_of_program.cache_clear()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

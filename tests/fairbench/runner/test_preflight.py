@@ -333,7 +333,7 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
     assert (without.gpu_bytes, without.gpu_free_bytes) == ({"vit": 0}, 0)
     check_gpu_memory(without, 99)
     memory = 1_400_000_000, 5_500_000_000, 8_000_000_000
-    monkeypatch.setattr("fairbench.training.environment.gpu_memory", lambda device: memory)
+    monkeypatch.setattr("fairbench.training.device_memory.gpu_memory", lambda device: memory)
     preflight = run_preflight(tiny_suite, DeviceSlot(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     check_gpu_memory(preflight, 3)

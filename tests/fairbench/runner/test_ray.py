@@ -134,7 +134,7 @@ def study(held, monkeypatch):
     """The study of that folder with slow steps, in the environment of the cluster."""
     monkeypatch.chdir(held)
     monkeypatch.setattr(environment, "LOADED_REVISION", "none")
-    environment.environment.cache_clear()
+    environment.environment_of_program.cache_clear()
     waits = {"Waits": OptimizerPlan(factory="own_optimizers:Waits")}
     study = study_of(replace(load_suite("tiny.toml"), optimizers=waits, reference="Waits", controls=[]))
     (held / "slow").touch()

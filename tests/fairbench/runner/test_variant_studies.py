@@ -18,6 +18,7 @@ from disturbed import Disturbed, results, tables
 import fairbench as fb
 from fairbench.cli.main import main
 from fairbench.runner.adopted_noise import adopt_noise
+from fairbench.runner.executors.starting import LOADED
 from fairbench.runner.preload import preload
 from fairbench.runner.trainings.program import variant_code
 from fairbench.study.plan import arms
@@ -51,15 +52,21 @@ def final_losses(file="out/summary.csv"):
         return {(row["variant"], int(row["seed"])): float(row["val"]) for row in csv.DictReader(rows)}
 
 
+def is_loaded(module, by):
+    """Whether the modules that the processes of a suite load import another one."""
+    modules = [*preload(by), LOADED]
+    load = f"import sys; from importlib import import_module; [import_module(name) for name in {modules}]"
+    code = f"{load}; print({module!r} in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return printed == "True\n"
+
+
 def test_processes_of_programs_load_nothing_that_only_a_step_of_torch_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs.write_program(tmp_path)
+    assert not is_loaded("torch._dynamo", by=load_suite("mine.toml"))
     variants = load_suite("program", Overrides(variants=parsed_variants(["base", "more: 1"], PROGRAM)))
-    optimizers = load_suite("mine.toml")
-    modules = [*preload(variants), *preload(optimizers)]
-    load = f"import sys; from importlib import import_module; [import_module(name) for name in {modules}]"
-    code = f"{load}; print('torch._dynamo' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert not is_loaded("torch", by=variants)
 
 
 @pytest.mark.slow

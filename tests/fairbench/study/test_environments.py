@@ -12,8 +12,7 @@ from fairbench.analysis.audit import audit
 from fairbench.analysis.comparability import mixtures
 from fairbench.report.study import write_report
 from fairbench.study.environments import environment_differences
-from fairbench.training import environment as training_environment
-from fairbench.training.environment import environment, processor
+from fairbench.training.environment import environment
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 VIT_ADAMW = ("vit", "PsiLogic", "AdamW")
@@ -112,10 +111,9 @@ def test_a_sweep_elsewhere_concerns_the_comparison_too():
 
 
 def test_another_instruction_set_is_another_environment(monkeypatch):
-    here = environment.__wrapped__("cpu")  # the cache may hold that of a study without revision
-    assert environment_differences([here], environment.__wrapped__("cpu")) == ""
-    monkeypatch.setattr(training_environment, "processor", processor.__wrapped__)
+    here = environment("cpu")
+    assert environment_differences([here], environment("cpu")) == ""
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SSE9")
-    line = environment_differences([here], environment.__wrapped__("cpu"))
-    assert line.startswith("  device: ")
-    assert line.endswith(", SSE9")
+    line = environment_differences([here], environment("cpu"))
+    assert line.startswith("  instruction set: ")
+    assert line.endswith("; here SSE9")

@@ -21,8 +21,8 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.training import checkpoint as checkpoints
 from fairbench.training.checkpoint import Checkpoint
+from fairbench.training.device_memory import explain_out_of_memory
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.environment import explain_out_of_memory
 from fairbench.training.trial import trial
 
 pytestmark = pytest.mark.xdist_group("resuming")

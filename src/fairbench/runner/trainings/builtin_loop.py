@@ -25,7 +25,7 @@ from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.suites.schema import Suite
 from fairbench.suites.stages import Training
-from fairbench.training import environment
+from fairbench.training import device_memory
 from fairbench.training.checkpoint import Checkpoint
 from fairbench.training.determinism import one_thread, same_order
 from fairbench.training.device_slot import DeviceSlot
@@ -130,7 +130,7 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
         for _ in range(FIRST_STEPS):
             seconds = trainer.timed_step(scale)
         trainer.mechanism.read(FIRST_STEPS)
-    gpu_bytes, gpu_free_bytes, _ = environment.gpu_memory(trainer.device)
+    gpu_bytes, gpu_free_bytes, _ = device_memory.gpu_memory(trainer.device)
     deterministic = study.suite.training.deterministic
     with same_order(deterministic, slot.kind):
         restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or slot.kind == "cpu"))
@@ -161,7 +161,7 @@ def run_trial(spec: TrialSpec, slot: DeviceSlot, progress: Progress) -> WholeRec
     checkpoint = None
     if slot.checkpoints and spec.stage != "timing":  # those steps are timed without interruption
         checkpoint = Checkpoint(spec, slot, loaded.check)
-    with environment.explain_out_of_memory(slot.device):
+    with device_memory.explain_out_of_memory(slot.device):
         record = trial(spec, slot, checked_progress, checkpoint)
     loaded.check()
     return record

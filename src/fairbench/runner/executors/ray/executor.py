@@ -33,7 +33,7 @@ RETRIES = 3
 """The number of times that a trial is tried again after its worker or node was lost."""
 NODE_PAUSE_LIMIT = PAUSE_LIMIT + 30.0
 """Seconds that nodes have to stop their trials: a cluster that reclaims machines gives about three minutes."""
-HARDWARE = ("device", "platform", "cuda", "cudnn", "tf32")
+HARDWARE = ("device", "instruction set", "platform", "cuda", "cudnn", "tf32")
 """Facts in which nodes may differ from the driver's machine."""
 NODE = "ray.io/node-id"
 """Ray's label for the id of a node."""
