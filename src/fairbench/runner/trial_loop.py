@@ -23,6 +23,7 @@ from fairbench.study.record import Record, WholeRecord
 from fairbench.study.records import Store
 from fairbench.study.trial_queue import TrialQueue
 from fairbench.study.trial_spec import TrialSpec
+from fairbench.training.result_names import NoTestSplit
 
 COLLECT_SECONDS = 2.0
 """Longest wait for the end of trials between two heartbeats."""
@@ -93,7 +94,7 @@ class TrialLoop:
         ended trials are written.
 
         Raises:
-            UsageError: a program ignores its learning rate or its optimizer.
+            UsageError: a program ignores its learning rate or its optimizer, or reports no test split.
         """
         if not self.complete:
             for notice in self._notices:
@@ -208,6 +209,8 @@ class TrialLoop:
         self._observer.ended(spec, record)
         if record.status == "failed" and not self._failed:
             self._failed = self._label(spec)
+        if record.error and record.error.type == NoTestSplit.__name__:  # every final trial would fail
+            raise UsageError(f"{self._label(spec)}: {record.error.message}")
 
     def _write(self, spec: TrialSpec, record: WholeRecord) -> bool:
         """Write a record with the digest of its plan and the time. Returns False if the trial has a record already.

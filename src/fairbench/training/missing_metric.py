@@ -8,7 +8,7 @@ from fairbench.common.formatting import some
 from fairbench.training.printed_metric import pattern_for
 from fairbench.training.program_results import Reported
 from fairbench.training.result_files import OUTPUT
-from fairbench.training.result_names import SPLITS
+from fairbench.training.result_names import SPLITS, MissingMetric, NoTestSplit
 
 VALIDATION = ("val", *[word for word, split in SPLITS.items() if split == "val"])
 """The beginnings of names that say a metric is one of validation."""
@@ -16,8 +16,8 @@ TEST = ("test",)
 """The beginnings of names that say a metric is one of the test split."""
 
 
-def not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
-    """The message on a metric that a program has not reported: what it has reported and written, and what to do."""
+def missing_metric(key: str, reported: Reported, options: ProgramOptions) -> MissingMetric:
+    """The error of a metric that a program has not reported: what it has reported and written, and what to do."""
     reads_output = OUTPUT in reported.sources or not reported.sources
     found = _found_instead(reported, options)
     name = _short(options.names[key])
@@ -40,7 +40,10 @@ def not_found(key: str, reported: Reported, options: ProgramOptions) -> str:
             remedies.insert(0, f"--metric {option} takes what it has")
         else:
             near = nearest(name.rpartition("/")[2], of_validation)
-    return f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
+    message = f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
+    if key.startswith("test/"):
+        return NoTestSplit(name, message)
+    return MissingMetric(name, message)
 
 
 def _names_of(words: tuple[str, ...], reported: Reported) -> list[str]:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairbench.arenas.program import ABOUT, FOLDER, ProgramOptions, own_folder
+from fairbench.arenas.program import ABOUT, ASKED, FOLDER, ProgramOptions, own_folder
 from fairbench.arenas.program_code import hashes_of
 from fairbench.common.errors import UsageError
 from fairbench.common.files import write_atomically
@@ -26,6 +26,7 @@ from fairbench.study.record import WholeRecord
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.machine_load import Load, LoadMeter
+from fairbench.training.missing_metric import missing_metric
 from fairbench.training.program_process import (
     REFUSES_FOLDER,
     ProgramFailed,
@@ -67,7 +68,8 @@ def program_trial(
     Raises:
         StillRunning: the program ran for the longest time.
         Paused: this process received SIGTERM, and so did the program.
-        ProgramFailed, WrongResults: the program ended with an error, or its results contradict themselves.
+        ProgramFailed, WrongResults: the program ended with an error, or its results are wrong.
+        NoTestSplit: it reports no test split, and does not know whether a trial is one of the search.
     """
     options = ProgramOptions(**spec.arena.model)
     _check_code(spec)
@@ -93,7 +95,7 @@ def program_trial(
         has_one_attempt = len(ended.states) == 1
         load = ended.load if has_one_attempt else None  # that of earlier attempts is not known
         fingerprints = Fingerprints.read(own_folder(folder))
-        return program_record(
+        record = program_record(
             spec,
             slot,
             options,
@@ -103,6 +105,27 @@ def program_trial(
             peak_memory_bytes=ended.peak_memory_bytes,
             load=load,
         )
+        if record.status == "finished":
+            _check_test_split(spec, options, reported, own_folder(folder))
+        return record
+
+
+def _check_test_split(spec: TrialSpec, options: ProgramOptions, reported: Reported, own: Path) -> None:
+    """Raise `NoTestSplit` in a trial of the search whose program will report no test split in final trials either.
+
+    A program that knows the stage of its trial may report that split in final trials only. `own` is the folder of
+    fairbench's own files of the trial.
+    """
+    has_two_splits = spec.training.selection == "val" and spec.training.decides == "test"
+    if spec.stage != "sweep" or not has_two_splits:
+        return
+    variant = spec.optimizer.variant or {}
+    words = [options.program, variant.get("args", ""), *variant.get("env", {}).values()]
+    knows_stage = any("{stage}" in word for word in words) or (own / f"{ASKED}about").exists()
+    is_tested = any(key.startswith("test/") for key in (*reported.values, *reported.result))
+    if not knows_stage and not is_tested:
+        metric = next(iter(options.metrics))
+        raise missing_metric(f"test/{metric}", reported, options)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment_of_program
 from fairbench.training.machine_load import Load
-from fairbench.training.missing_metric import not_found
+from fairbench.training.missing_metric import missing_metric
 from fairbench.training.program_results import Reported
 from fairbench.training.result_names import WrongResults
 
@@ -218,7 +218,8 @@ def _metrics_at(
     value at the deciding step, as one that is evaluated only once, has its last value.
 
     Raises:
-        WrongResults: a metric of the split was not reported, or is unclear.
+        MissingMetric: a metric of the split was not reported.
+        WrongResults: a value of it is unclear.
     """
     metrics = {}
     for metric, step in steps.items():
@@ -228,7 +229,7 @@ def _metrics_at(
             remedy = "print it alone, or say which number counts: --metric-pattern 'REGEX' with one group"
             raise WrongResults(f"{reported.unclear[key]}; {remedy}")
         if not column:
-            raise WrongResults(not_found(key, reported, options))
+            raise missing_metric(key, reported, options)
         last_value = column[max(column)]
         if step is None:
             metrics[metric] = reported.result.get(key, last_value)

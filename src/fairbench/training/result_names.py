@@ -23,6 +23,22 @@ class WrongResults(Exception):
     """The reports of a program are wrong. The message names the file and the line, and says what to do."""
 
 
+class MissingMetric(WrongResults):
+    """A program has not reported a metric.
+
+    Attributes:
+        name: the metric with its split, such as "val/loss".
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class NoTestSplit(MissingMetric):
+    """A program reports no test split, about which the verdict would be: every final trial fails."""
+
+
 def words_of(name: str) -> list[str]:
     """The words of a name in lower case, sorted, with the usual word for a split: "Loss/valid" has loss and val."""
     separated = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

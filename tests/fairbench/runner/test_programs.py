@@ -65,7 +65,7 @@ def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_pat
         pytest.param(PLAIN, "", marks=pytest.mark.slow),
         ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
         (PLAIN.replace("step=steps", "step=20"), "10 steps with AdamW: it reported step 20, and its trial has 10"),
-        ("raise SystemExit('no data here')", "10 steps with AdamW: the program ended with exit code 1"),
+        ("raise SystemExit('no data here')", "2 steps with AdamW: the program ended with exit code 1"),
     ],
 )
 def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, capsys, rest, message):
@@ -105,7 +105,11 @@ SLOW_START = "time.sleep(0.3)\n" + PLAIN
 @pytest.mark.parametrize(
     ("rest", "keys", "said"),
     [
-        ("steps = max(steps, 8) if steps < 8 else steps\n" + PLAIN, "", ["2 steps fail (arenas.mine, 2 steps with"]),
+        (
+            "steps = max(steps, 8) if steps < 8 else steps\n" + PLAIN,
+            "",
+            ["the reports of 2 steps are wrong (arenas.mine"],
+        ),
         (PLAIN.replace("val_loss=", "val_loss=os.getpid() + "), "", ["other numbers for seed 1 when it runs again"]),
         (SLOW_START, "", []),
         ("seed = os.getpid()\nnoise = random.Random(seed)\n" + PLAIN, "seeded = false", []),
@@ -122,6 +126,42 @@ def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
     assert len([text for text in found if not text.startswith(("measuring", "the weight decay"))]) == len(said)
     if rest == SLOW_START:
         assert preflight.start_seconds["mine"] > 20 * preflight.step_seconds["mine"]
+
+
+def test_a_check_that_finds_no_metric_within_two_steps_takes_those_of_the_shortest_trial(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, "if steps < 8:\n    raise SystemExit()\n" + PLAIN)
+    _, said = checked(load_suite("mine.toml"))
+    assert "the program reports no val/loss within 2 steps, so the check takes 10" in said
+
+
+def test_a_program_that_fails_in_its_first_run_is_started_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, "open('starts', 'a').write('x')\nraise SystemExit('unrecognized arguments')")
+    with pytest.raises(UsageError, match="unrecognized arguments"):
+        checked(load_suite("mine.toml"))
+    assert Path("starts").read_text() == "x"
+
+
+WITHOUT_TEST = PLAIN.replace(", test_loss=loss_after(steps) + 0.001", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        pytest.param(COMMAND.replace("{stage}", "any"), 2, id="a trial of the search shows it"),
+        pytest.param(COMMAND, 8, id="the program knows the stage, so that a final trial shows it"),
+    ],
+)
+def test_without_a_first_check_a_study_of_a_program_without_a_test_split_stops_early(
+    tmp_path, monkeypatch, capsys, command, most
+):
+    run_here(monkeypatch, tmp_path)
+    write_program(tmp_path, WITHOUT_TEST, command)
+    assert main(["run", "--suite", "mine.toml", "-o", "out", "--workers", "1", "--first-steps", "0"]) == 2
+    message = "without a test split, --set 'breaks=[\"split\"]' takes the validation split"
+    assert message in capsys.readouterr().err
+    assert len([*Path("out/trials").glob("*.json")]) <= most
 
 
 def test_a_seed_that_does_not_reach_a_long_program_is_told_without_a_second_run(tmp_path, monkeypatch):

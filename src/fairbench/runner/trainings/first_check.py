@@ -79,7 +79,10 @@ class FirstCheck:
             raise UsageError(". Also, ".join([str(error), *missing])) from error
 
     def _first(self) -> Run:
-        """The first run. If the program cannot take so few steps, it takes those of the shortest trial."""
+        """The first run. If its reports are wrong after so few steps, it takes those of the shortest trial.
+
+        A program that fails would fail again: its error is raised.
+        """
         seed = self._seeds[0]
         shortest = self._runs.shortest
         steps = min(self._study.suite.first_steps, shortest)
@@ -87,14 +90,13 @@ class FirstCheck:
             return self._runs.run(shortest, seed)
         try:
             return self._runs.run(steps, seed)
-        except UsageError as error:
+        except WrongReport as error:
             again = self._runs.run(shortest, seed)
             if self.is_first_of_suite:
-                reason = str(error).partition("\n")[0]
-                self.notices.append(
-                    f"{steps} steps fail ({reason:.300}), and the {shortest} steps of its shortest trial do not; "
-                    "--first-steps N checks the program with another number, 0 with none"
-                )
+                reason = f"the program reports no {error.missing} within {steps} steps"
+                if not error.missing:
+                    reason = f"the reports of {steps} steps are wrong ({error})"
+                self.notices.append(f"{reason}, so the check takes {shortest}")
             return again
 
     def start_and_step(self, first: Run) -> tuple[float, float]:

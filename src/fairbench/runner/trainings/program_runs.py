@@ -21,7 +21,7 @@ from fairbench.training.program_process import ProgramFailed, StillRunning
 from fairbench.training.program_results import Reported
 from fairbench.training.program_start import start_of
 from fairbench.training.result_files import is_elsewhere, pattern_of
-from fairbench.training.result_names import WrongResults
+from fairbench.training.result_names import MissingMetric, WrongResults
 
 LONGEST = 120.0
 """The most seconds that a program runs in the first check. Then it is stopped, and counts as started."""
@@ -30,11 +30,17 @@ QUICK = 40.0
 
 
 class WrongReport(UsageError):
-    """A program ended without an error, and its reports are wrong. `asked` as in `Run`."""
+    """A program ended without an error, and its reports are wrong.
 
-    def __init__(self, message: str, asked: Collection[str] = ()) -> None:
+    Attributes:
+        asked: as in `Run`.
+        missing: the metric that it has not reported, such as "val/loss"; empty if something else is wrong.
+    """
+
+    def __init__(self, message: str, asked: Collection[str] = (), missing: str = "") -> None:
         super().__init__(message)
         self.asked = asked
+        self.missing = missing
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,10 @@ class ProgramRuns:
                 pattern = pattern_of(written(before, file_times(works_in)))
                 if pattern and not is_elsewhere(self.options):
                     message += f"; it has written where it runs: --results {shlex.quote(pattern)} reads that"
-                raise WrongReport(message, _asked(folder, spec)) from error
+                missing = ""
+                if isinstance(error, MissingMetric):
+                    missing = error.name
+                raise WrongReport(message, _asked(folder, spec), missing) from error
             if record is not None:
                 assert record.cost
                 seconds = record.cost.seconds.total
