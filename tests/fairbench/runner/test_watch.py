@@ -95,6 +95,31 @@ def test_running_trials_are_shown_until_they_end(world):
     assert not list(world.directory.glob("drivers/*"))
 
 
+def test_a_driver_and_the_status_count_the_same_trials_and_the_same_time(world):
+    """At each trial of a study whose final trials are not known before its search has ended."""
+    final = replace(world.study.suite.final, settings=3)
+    the_study = replace(world.study, suite=replace(world.study.suite, final=final))
+    write_history(world.directory, fabricated.history(the_study))
+    queue = TrialQueue(the_study, partial(world.store.read, kind=Record))
+    console = text_console()
+    with world.heartbeat() as heartbeat, LiveProgress(console, world.clock) as driver:
+        for observer in (heartbeat, driver):
+            observer.measured({"gpt": 0.5}, 3.0)
+        heartbeat.announce({"device": "here"})
+        while spec := queue.next():
+            progress = queue.progress()
+            driver.planned(progress)
+            shown = Watcher(world.directory, world.clock).status()
+            assert (shown.to_json()["done"], shown.to_json()["trials"]) == (progress.done, progress.trials)
+            assert shown.left == pytest.approx(driver.eta())
+            driver.started(spec, spec.label())
+            world.now += 1
+            world.end(spec)
+            driver.ended(spec, world.truth(spec))
+            queue.ended(spec)
+    assert progress.trials > 10
+
+
 def test_the_status_of_a_killed_driver_is_replaced(world):
     """Its trials run again under another driver, with a later status."""
     spec = world.next()

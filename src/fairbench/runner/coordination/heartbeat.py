@@ -64,6 +64,10 @@ class Heartbeat(Follower):
         self.status = replace(self.status, environment=environment)
         self._write()
 
+    def measured(self, step_seconds: Mapping[str, float], start: float) -> None:
+        """Write what the first steps took with the next status, for the time left that others show."""
+        self.status = replace(self.status, step_seconds=step_seconds, start_seconds=start)
+
     def other_drivers(self) -> list[DriverStatus]:
         """The statuses of other live drivers that run trials.
 

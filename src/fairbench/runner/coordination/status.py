@@ -33,6 +33,8 @@ class DriverStatus:
         beat: number of statuses written before this one.
         written: time of this status, in seconds since 1970 by the driver's clock.
         environment: machine and versions of its trials; empty before it runs any.
+        step_seconds: the seconds of a step in each arena, as measured before the first trial; empty until then.
+        start_seconds: those from the start of a program to its first step, as measured then.
         trials: the running trials of the driver, by id.
     """
 
@@ -44,6 +46,8 @@ class DriverStatus:
     beat: int = 0
     written: float = 0.0
     environment: Mapping[str, str] = field(default_factory=dict)
+    step_seconds: Mapping[str, float] = field(default_factory=dict)
+    start_seconds: float = 0.0
     trials: Mapping[str, RunningTrial] = field(default_factory=dict)
 
     @property

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ from fairbench.runner.observers import RunningTrial
 from fairbench.runner.progress.live import progress_line, trials_line, trials_table
 from fairbench.runner.progress.pace import Pace, counted_steps
 from fairbench.study.folder import CONFIG
-from fairbench.study.plan import Arm, Lookup, arms
+from fairbench.study.plan import Arm, Lookup, Trials, arms
 from fairbench.study.record import Record
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot, read_plans
@@ -35,33 +35,50 @@ REFRESH_SECONDS = 1.5
 
 
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
-    """Every arm of a study with its records; None stands for a missing record.
-
-    An arm without any final trial in its plan gets a missing record for each seed that it needs.
-    """
+    """Every arm of a study with its records; None stands for a missing record, also of a trial that is not known yet."""
 
     def records(specs: Sequence[TrialSpec]) -> list[Record | None]:
         return [lookup(spec) for spec in specs]
 
     seeds = seeds_needed(study, lookup)
     statuses = []
-    for arm in arms(study, lookup, seeds):
-        status = arm.map(records)
-        if not (arm.others or arm.selected or arm.diverged):
-            missing = seeds[arm.arena, arm.optimizer]
-            status = replace(status, final=[None] * missing)
-        statuses.append(status)
+    for key in study.suite.arms:
+        trials = Trials(study, lookup, *key)
+        arm = trials.arm(seeds[key])
+        later_sweep, later_final = trials.later(arm, seeds[key])
+        known = arm.map(records)
+        sweep = [*known.sweep, *[None] * later_sweep]
+        final = [*known.final, *[None] * later_final]
+        statuses.append(replace(known, sweep=sweep, final=final))
     return statuses
+
+
+def _can_run(study: ResolvedSuite, lookup: Lookup) -> bool:
+    """Whether a known trial has no record. A later trial may wait for one that failed."""
+    for arm in arms(study, lookup, seeds_needed(study, lookup)):
+        if any(lookup(spec) is None for spec in arm.trials):
+            return True
+    return False
 
 
 @dataclass(frozen=True, repr=False)
 class StudyStatus:
-    """The progress of a study, its running trials, and its live drivers. `now` is in seconds since 1970."""
+    """The progress of a study, its running trials, and its live drivers.
+
+    Attributes:
+        step_seconds: those of a step in each arena, as a driver has measured them before its first trial.
+        start_seconds: those from the start of a program to its first step, as measured then.
+        can_run: whether a trial could run now.
+        now: the time in seconds since 1970.
+    """
 
     study: ResolvedSuite
     arms: Sequence[Arm[Record | None]]
     running: list[RunningTrial]
     drivers: list[str]
+    step_seconds: Mapping[str, float]
+    start_seconds: float
+    can_run: bool
     now: float
     damaged: list[str]
 
@@ -88,19 +105,12 @@ class StudyStatus:
     @property
     def complete(self) -> bool:
         """Whether every trial that can run has a record, and no driver runs."""
-        if self.drivers:
-            return False
-        for arm in self.arms:
-            if None in arm.sweep or None in arm.others:
-                return False
-            if arm.selected and None in arm.final:
-                return False
-        return True
+        return not self.drivers and not self.can_run
 
     @property
     def left(self) -> float | None:
-        """Seconds until the study is complete, at the pace of its records; None without records."""
-        pace = Pace({})
+        """Seconds until the study is complete, at the pace of its records; None if nothing is known of a step."""
+        pace = Pace(self.step_seconds, self.start_seconds)
         steps_left: dict[str, int] = defaultdict(int)
         trials_left = 0
         for arm in self.arms:
@@ -233,10 +243,23 @@ class Watcher:
             self._snapshot = Snapshot(self._directory, study.suite.metrics, Record)
         else:
             self._snapshot = self._snapshot.refreshed()
-        arm_status = arm_statuses(study, self._snapshot)
-        running = _running(alive, self._snapshot)
-        damaged = [*self._snapshot.damaged, *damaged_statuses(self._directory)]
-        return StudyStatus(study, arms=arm_status, running=running, drivers=drivers, now=now, damaged=damaged)
+        step_seconds: Mapping[str, float] = {}
+        start_seconds = 0.0
+        for driver in alive:
+            if driver.step_seconds:
+                step_seconds = driver.step_seconds
+                start_seconds = driver.start_seconds
+        return StudyStatus(
+            study,
+            arms=arm_statuses(study, self._snapshot),
+            running=_running(alive, self._snapshot),
+            drivers=drivers,
+            step_seconds=step_seconds,
+            start_seconds=start_seconds,
+            can_run=_can_run(study, self._snapshot),
+            now=now,
+            damaged=[*self._snapshot.damaged, *damaged_statuses(self._directory)],
+        )
 
 
 def _running(drivers: Sequence[DriverStatus], snapshot: Snapshot[Record]) -> list[RunningTrial]:
