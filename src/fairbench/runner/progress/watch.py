@@ -35,7 +35,7 @@ REFRESH_SECONDS = 1.5
 
 
 def arm_statuses(study: ResolvedSuite, lookup: Lookup) -> list[Arm[Record | None]]:
-    """Every arm of a study with its records; None stands for a missing record, also of a trial that is not known yet."""
+    """Every arm of a study with its records; None stands for a missing record, also of a trial not known yet."""
 
     def records(specs: Sequence[TrialSpec]) -> list[Record | None]:
         return [lookup(spec) for spec in specs]
