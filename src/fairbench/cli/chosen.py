@@ -14,10 +14,11 @@ from typing import Any
 from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.cli.arguments import names, seeds, settings
 from fairbench.cli.data_of_study import prepare_data
-from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE
+from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE, USUAL_BASELINE
 from fairbench.cli.program_options import chosen_variants, options_of_settings, program_settings
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
+from fairbench.common.terminal import say
 from fairbench.runner.devices import RunOptions
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
@@ -101,6 +102,8 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         (alone,) = suite.optimizers
         remedy = "name two or more, separated by commas"
         raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
+    if options.program and options.optimizers and not options.reference and suite.reference != USUAL_BASELINE:
+        say(f"the baseline is {suite.reference}, the first of --optimizers; --reference names another", is_error=True)
     return suite
 
 

@@ -12,6 +12,8 @@ from fairbench.cli.program_options import add_program_options
 DEFAULT_SUITE = "mini"
 PAPER_SUITE = "paper"
 """The suite of a command with --data-root and no suite, like the command of the paper's authors."""
+USUAL_BASELINE = "AdamW"
+"""The baseline of a preview and of a training program, where the user names none and it takes part."""
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, such as AdamW.weight_decay=0.1; the value is TOML; may be repeated"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import fairbench as fb
 from fairbench.cli.arguments import names, settings
 from fairbench.cli.chosen import chosen_run_options, chosen_suite, ready_study
+from fairbench.cli.options import USUAL_BASELINE
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
@@ -27,8 +28,6 @@ REPEATED = 2
 """The seeds that `fairbench noise` repeats."""
 LEAST_RUNS = 4
 """The fewest runs of `fairbench noise`."""
-USUAL_BASELINE = "AdamW"
-"""The optimizer with which a preview compares, unless it is the previewed one."""
 
 
 def run(options: argparse.Namespace) -> fb.Page:

@@ -23,6 +23,7 @@ from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
 from fairbench.runner.trainings.measured import FirstSteps
+from fairbench.runner.trainings.placeholders import check_placeholders
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
@@ -48,6 +49,7 @@ def run_preflight(
     process. Arenas that differ only in the number of their steps and in their schedule are measured once. They are
     measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
+    check_placeholders(suite, slot)
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:

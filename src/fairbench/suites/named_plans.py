@@ -1,11 +1,11 @@
 """Arenas and optimizers by the names that a command or a call gives: a suite's, fairbench's or a user's own."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from fairbench.arenas.registry import ARENAS, known_arenas
 from fairbench.common.coercion import Wrong
-from fairbench.common.errors import UsageError, unknown
+from fairbench.common.errors import UsageError, nearest, unknown
 from fairbench.common.imports import check_file, module_and_name
 from fairbench.optimizers.registry import known_optimizers
 from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan
@@ -27,17 +27,35 @@ def named_arenas(names: Iterable[str], known: Mapping[str, ArenaPlan]) -> dict[s
     return _named("arena", names, known, _user_arena, remark=remark, registered=registered)
 
 
-def named_optimizers(names: Iterable[str], known: Mapping[str, OptimizerPlan]) -> dict[str, OptimizerPlan]:
+def named_optimizers(
+    names: Sequence[str], known: Mapping[str, OptimizerPlan], of_program: bool = False
+) -> dict[str, OptimizerPlan]:
     """The optimizers that names stand for.
 
     A name is that of an optimizer of the suite or of fairbench, or `module:Class`, `file.py:Class` or `program:Name`.
+
+    Args:
+        names: the names.
+        known: the optimizers of the suite.
+        of_program: whether a training program may make the optimizers itself, for messages.
 
     Raises:
         UsageError: a name is unknown, or two optimizers have the same name.
     """
     by_name = {name: OptimizerPlan() for name in known_optimizers()}
     by_name.update(known)
+    if of_program:
+        for name in names:
+            if name not in by_name and ":" not in name and not name.endswith(".py"):
+                raise _unknown_of_program(name, by_name)
     return _named("optimizer", names, by_name, _user_optimizer)
+
+
+def _unknown_of_program(name: str, known: Iterable[str]) -> UsageError:
+    """The error for an optimizer that fairbench does not have, and that a training program may make itself."""
+    remedy = f"write {BY_PROGRAM}:{name} if your program makes it itself"
+    made_here = nearest(name, known) or "; fairbench list optimizers shows those that fairbench makes"
+    return UsageError(f"unknown optimizer {name!r}: {remedy}{made_here}")
 
 
 def _named(

@@ -223,7 +223,7 @@ def _with_optimizers(suite: Suite, overrides: Overrides) -> Suite:
     names = list(suite.optimizers)
     if overrides.optimizers is not None:
         names = list(overrides.optimizers)
-    optimizers = named_optimizers([*names, *overrides.added], suite.optimizers)
+    optimizers = named_optimizers([*names, *overrides.added], suite.optimizers, suite.trains_programs)
     compare = _compare(suite, optimizers, overrides)
     return replace(suite, optimizers=optimizers, compare=compare)
 
@@ -257,9 +257,14 @@ def _compare(suite: Suite, optimizers: dict[str, OptimizerPlan], overrides: Over
 
 
 def _with_reference(suite: Suite, overrides: Overrides) -> Suite:
-    """The suite with the reference of a command. A control ladder that has lost an optimizer is removed."""
+    """The suite with the reference of a command. A control ladder that has lost an optimizer is removed.
+
+    In a suite of programs without its reference, the first optimizer of the command is the reference.
+    """
     narrowed = overrides.optimizers is not None
     reference = overrides.reference or suite.reference
+    if narrowed and not overrides.reference and suite.trains_programs and reference not in suite.optimizers:
+        reference = next(iter(suite.optimizers))  # as with variants: a program has its own names
     if (narrowed or overrides.reference) and reference not in suite.optimizers:
         choices = ", ".join(suite.optimizers)
         raise UsageError(

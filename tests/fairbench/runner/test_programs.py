@@ -143,6 +143,42 @@ def test_a_program_that_fails_in_its_first_run_is_started_once(tmp_path, monkeyp
     assert Path("starts").read_text() == "x"
 
 
+OWN_NAMES = ["--optimizers", "program:adamw,program:muon"]
+OF_PROGRAM = ["--metric", "val/loss:min", "--margin", "0.01", "-o", "out"]
+
+
+def planned(command, *options):
+    """The exit code of `fairbench plan` for a program."""
+    return main(["plan", "--program", command, *OF_PROGRAM, *options])
+
+
+def test_an_unknown_placeholder_is_told_before_anything_is_started(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert planned("python train.py {learning_rate} {seed} {steps}", *OWN_NAMES) == 2
+    told = capsys.readouterr().err
+    assert "the command has {learning_rate}, which this trial does not set; did you mean 'lr'?" in told
+    assert "measuring" not in told
+
+
+def test_the_first_optimizer_of_a_program_with_its_own_names_is_the_baseline(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    assert planned(f"{sys.executable} -S train.py {{lr}} {{seed}}", *OWN_NAMES, "--first-steps", "0") == 0
+    printed = capsys.readouterr()
+    assert "the baseline is adamw, the first of --optimizers; --reference names another" in printed.err
+    assert "muon against adamw" in printed.out
+
+
+def test_a_program_with_its_own_names_of_optimizers_is_told_how_to_give_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, "raise SystemExit(f'invalid choice: {optimizer!r}')")
+    assert planned(COMMAND, "--optimizers", "adamw,muon") == 2
+    assert "unknown optimizer 'adamw': write program:adamw if your program makes it itself" in capsys.readouterr().err
+    assert planned(COMMAND, "--optimizers", "AdamW,Muon") == 2
+    told = capsys.readouterr().err
+    assert "if the program makes its optimizers itself, --optimizers program:NAME has its own name of each" in told
+
+
 WITHOUT_TEST = PLAIN.replace(", test_loss=loss_after(steps) + 0.001", "")
 
 

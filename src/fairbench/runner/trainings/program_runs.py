@@ -10,6 +10,7 @@ from typing import Any
 
 from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
 from fairbench.common.errors import UsageError
+from fairbench.optimizers.spec import BY_PROGRAM
 from fairbench.runner.trainings.written_files import file_times, written
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
@@ -125,7 +126,7 @@ class ProgramRuns:
             except StillRunning:
                 pass
             except ProgramFailed as error:
-                raise UsageError(f"{self._described(steps)}: {error.without_file()}") from error
+                raise UsageError(f"{self._described(steps)}: {error.without_file()}{self._own_names(error)}") from error
             except WrongResults as error:
                 message = f"{self._described(steps)}: {error}"
                 pattern = pattern_of(written(before, file_times(works_in)))
@@ -148,6 +149,13 @@ class ProgramRuns:
             written=written(before, file_times(works_in)),
             tested=any(key.startswith("test/") for key in keys),
         )
+
+    def _own_names(self, error: ProgramFailed) -> str:
+        """What to do if the program may have failed because it has its own names for optimizers; empty otherwise."""
+        is_named = "{optimizer}" in self.options.program and self.name in error.end
+        if self._resolved.factory == BY_PROGRAM or not is_named:
+            return ""
+        return f"\nif the program makes its optimizers itself, --optimizers {BY_PROGRAM}:NAME has its own name of each"
 
     def _described(self, steps: int) -> str:
         """A run of some steps, in words."""
