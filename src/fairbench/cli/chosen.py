@@ -79,6 +79,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
     if options.compile:
         changed["training.compile"] = True
     of_program = program_settings(options)
+    made_by = options_of_settings({key: value for key, value in of_program.items() if key not in typed})
     changed.update(of_program)
     if options.first_steps is not None:
         changed["first_steps"] = options.first_steps
@@ -95,7 +96,7 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         folders=folders,
         reference=options.reference or "",
         variants=variants,
-        options=options_of_settings({key: value for key, value in of_program.items() if key not in typed}),
+        options=made_by,
     )
     suite = load_suite(name, overrides)
     if options.optimizers and len(suite.optimizers) == 1:
