@@ -43,6 +43,10 @@ class UsageError(FairbenchError):
     """
 
 
+class ProgramError(UsageError):
+    """A training program of the user failed, or is wrong, before its study has begun."""
+
+
 class CallFailed(UsageError):
     """A call in another process did not return, for a cause in a few words; the message has details, too."""
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from fairbench.common.coercion import build
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import check_optimizers, resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
@@ -22,6 +22,7 @@ from fairbench.runner.first_costs import Costs, arenas_with, preflight_of
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
+from fairbench.runner.trainings.before_start import before_training, expected_time, order_of_checks
 from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.runner.trainings.placeholders import check_placeholders
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
@@ -54,6 +55,7 @@ def run_preflight(
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
         say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
+    before_training(suite, slot, say)
     last_message = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}
@@ -65,13 +67,19 @@ def run_preflight(
     _say_about_arenas(study, probed, say)
     optimizers: dict[str, ResolvedOptimizer] = {}
     costs: dict[str, dict[str, FirstSteps]] = {}
-    for number, (name, plan) in enumerate(suite.optimizers.items(), 1):
-        if time.monotonic() - last_message > QUIET_SECONDS:
-            say(f"measuring {name}, {suite.noun} {number} of {len(suite.optimizers)}")
-            last_message = time.monotonic()
-        measured = call(optimizer_and_seconds, study, name, plan, slot, probed)
+    order = order_of_checks(suite)
+    seconds = 0.0  # of the last check
+    for number, name in enumerate(order, 1):
+        began = time.monotonic()
+        if began - last_message > QUIET_SECONDS:
+            say(f"measuring {name}, {suite.noun} {number} of {len(order)}{expected_time(suite, name, seconds)}")
+            last_message = began
+        measured = call(optimizer_and_seconds, study, name, suite.optimizers[name], slot, probed)
         optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
         costs[name] = {arena: FirstSteps(**cost) for arena, cost in measured["arenas"].items()}
+        seconds = time.monotonic() - began
+    optimizers = {name: optimizers[name] for name in suite.optimizers}
+    costs = {name: costs[name] for name in suite.optimizers}
     _say_about_optimizers(optimizers, arenas, costs, say)
     unequal_decay = _unequal_decay(suite, optimizers)
     if unequal_decay:
@@ -184,11 +192,11 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: C
         identity = cost.identity
         for other, other_identity in seen.items():
             if identity == other_identity:
-                same = f"arenas.{arena}: {other} and {name} are the same to the program"
+                same = f"{other} and {name} are the same to the program of arena {arena}"
                 made_here = [each for each in (other, name) if optimizers[each].factory not in ("", BY_PROGRAM)]
                 if made_here:
                     remedy = "put {optimizer} into its command, or let it take trial.optimizer of fairbench.trial"
-                    raise UsageError(f"{same}, whose command names no optimizer and none of its options; {remedy}")
+                    raise ProgramError(f"{same}, whose command names no optimizer and none of its options; {remedy}")
                 notices.append(f"{same}, so that only chance can tell them apart")
                 break
         seen[name] = identity

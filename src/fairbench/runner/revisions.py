@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from fairbench.arenas.program_command import words_of
-from fairbench.common.errors import CallFailed, UsageError
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import short_hash, some
 from fairbench.optimizers.variant import VariantPlan
@@ -120,15 +120,12 @@ def _explained(variant: str) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise UsageError(f"variants.{variant}: {error}") from None
+        raise UsageError(f"variant {variant}: {error}") from None
 
 
 def _was_interrupted(error: BaseException) -> bool:
     """Whether an error is none of the program: a signal to this process, to a worker or to the program, for example."""
-    if isinstance(error, CallFailed) or not isinstance(error, UsageError):
-        return True
-    message = str(error)
-    return not message.startswith("arenas.") or "ended with signal" in message
+    return not isinstance(error, ProgramError)
 
 
 def _revisions(suite: Suite) -> dict[str, VariantPlan]:

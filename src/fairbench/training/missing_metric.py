@@ -2,13 +2,13 @@
 
 import shlex
 
-from fairbench.arenas.program import RESULT, ProgramOptions
+from fairbench.arenas.program import PROGRAM_SUITE, RESULT, ProgramOptions
 from fairbench.common.errors import nearest
 from fairbench.common.formatting import some
-from fairbench.training.printed_metric import pattern_for
+from fairbench.training.printed_metric import pattern_for, shared_words
 from fairbench.training.program_results import Reported
 from fairbench.training.result_files import OUTPUT
-from fairbench.training.result_names import SPLITS, MissingMetric, NoTestSplit
+from fairbench.training.result_names import SPLITS, MissingMetric, NoTestSplit, words_of
 
 VALIDATION = ("val", *[word for word, split in SPLITS.items() if split == "val"])
 """The beginnings of names that say a metric is one of validation."""
@@ -16,34 +16,59 @@ TEST = ("test",)
 """The beginnings of names that say a metric is one of the test split."""
 
 
-def missing_metric(key: str, reported: Reported, options: ProgramOptions) -> MissingMetric:
-    """The error of a metric that a program has not reported: what it has reported and written, and what to do."""
-    reads_output = OUTPUT in reported.sources or not reported.sources
-    found = _found_instead(reported, options)
+def missing_metric(key: str, reported: Reported, options: ProgramOptions, arena: str = PROGRAM_SUITE) -> MissingMetric:
+    """The error of a metric that a program has not reported: what to use, what was found, and what else to do.
+
+    Args:
+        key: the metric, such as "val/loss".
+        reported: what the program has reported.
+        options: the options of the program.
+        arena: the name of the arena: with that of the suite `program`, the user has typed options and no suite file.
+    """
+    has_file = arena != PROGRAM_SUITE
     name = _short(options.names[key])
-    remedies = [f'report it, or say what has it: keys = {{ "{key}" = "..." }}']
-    if reads_output:
-        remedies.append("--results 'GLOB' names a file in its folder")
+    sentences = [f"no {name} was reported"]
+    same = _same_metric(key, reported)
+    if same and has_file:
+        sentences[0] += f'; say what has it: keys = {{ "{key}" = "{same}" }}'
+    elif same:
+        option = shlex.quote(f"{same}:{options.metrics[key.partition('/')[2]]}")
+        sentences[0] += f"; use --metric {option}"
+    elif key.startswith("val/"):
+        sentences[0] += nearest(name.rpartition("/")[2], _names_of(VALIDATION, reported))
+    sentences += _found_instead(key, reported, options)
+    if has_file and not same:
+        sentences.append(f'Report it, or say what has it: keys = {{ "{key}" = "..." }}')
+    if OUTPUT in reported.sources or not reported.sources:
+        sentences.append("--results 'GLOB' names a file in its folder")
         if key.startswith("val/"):
-            remedies.append(_pattern_remedy(key, reported))
+            sentences.append(_pattern_remedy(key, reported))
     if key.startswith("test/"):
-        remedies.append("without a test split, --set 'breaks=[\"split\"]' takes the validation split")
-    of_validation = _names_of(VALIDATION, reported)
-    near = ""
-    if key.startswith("val/"):
-        metric = key.removeprefix("val/")
-        same = [other for other in of_validation if _is_abbreviated(_bare(metric), _bare(other))]
-        if not of_validation:
-            same = [other for other in _names_of(TEST, reported) if _is_abbreviated(_bare(metric), _bare(other))]
-        if len(same) == 1:
-            option = shlex.quote(f"{same[0]}:{options.metrics[metric]}")
-            remedies.insert(0, f"--metric {option} takes what it has")
-        else:
-            near = nearest(name.rpartition("/")[2], of_validation)
-    message = f"the program reported no {name}: {', '.join(found)}; {'; '.join(remedies)}{near}"
+        sentences.append("Without a test split, --set 'breaks=[\"split\"]' takes the validation split")
+    message = " ".join(_ended(sentence) for sentence in sentences)
     if key.startswith("test/"):
         return NoTestSplit(name, message)
     return MissingMetric(name, message)
+
+
+def _ended(sentence: str) -> str:
+    """A sentence with a full stop, unless it is a question."""
+    if sentence.endswith("?"):
+        return sentence
+    return f"{sentence}."
+
+
+def _same_metric(key: str, reported: Reported) -> str:
+    """The one reported name whose metric is a validation metric, shortened or spelled out; empty without one."""
+    split, _, metric = key.partition("/")
+    if split != "val":
+        return ""
+    of_validation = _names_of(VALIDATION, reported)
+    names = of_validation or _names_of(TEST, reported)
+    same = [name for name in names if _is_abbreviated(_bare(metric), _bare(name))]
+    if len(same) == 1:
+        return same[0]
+    return ""
 
 
 def _names_of(words: tuple[str, ...], reported: Reported) -> list[str]:
@@ -73,21 +98,26 @@ def _short(name: str) -> str:
     return name
 
 
-def _found_instead(reported: Reported, options: ProgramOptions) -> list[str]:
-    """What a program that lacks a metric has reported and written, in words."""
-    known = reported.names - {RESULT}
-    names = some(sorted(known, key=lambda name: (not name.startswith(VALIDATION), name)))
+def _found_instead(key: str, reported: Reported, options: ProgramOptions) -> list[str]:
+    """What a program that lacks a metric has reported and written, in sentences. Names like that metric come first."""
+    _, _, metric = key.partition("/")
+    wanted = words_of(metric)
+
+    def unlikeness(name: str) -> tuple[int, bool, str]:
+        return -shared_words(wanted, words_of(name)), not name.startswith(VALIDATION), name
+
+    names = some(sorted(reported.names - {RESULT}, key=unlikeness))
     others = some([file for file in reported.written if file not in reported.sources])
     found = []
-    if OUTPUT in reported.sources or not reported.sources:
-        if not options.patterns:  # with patterns only the output is read
-            found.append(f"no file {options.results} was written")
-        if OUTPUT in reported.sources:
-            found.append(f"the program printed {names or 'no name with a number'}")
-    else:
+    if OUTPUT in reported.sources:
+        found.append(f"The program printed {names or 'no name with a number'}")
+    elif reported.sources:
         found.append(f"{some(reported.sources)} has {names or 'no reports'}")
+    reads_output = OUTPUT in reported.sources or not reported.sources
+    if reads_output and not options.patterns:  # with patterns only the output is read
+        found.append(f"No file {options.results} was written")
     if others:
-        found.append(f"its folder has {others}")
+        found.append(f"Its folder has {others}")
     return found
 
 

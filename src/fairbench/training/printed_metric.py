@@ -68,7 +68,7 @@ def pattern_for(key: str, text: str) -> Found | None:
     most = (0, 0)
     for each in found:
         words = words_of(each.name)
-        likeness = (_shared(wanted, words), -len(words))
+        likeness = (shared_words(wanted, words), -len(words))
         is_another = bool(OTHERS & {*words} - {*wanted}) or _are_two_quantities(wanted, words)
         if likeness[0] and likeness >= most and not is_another and _belongs(each, wanted):
             best = each
@@ -89,7 +89,7 @@ def _printed_in(lines: Sequence[str]) -> Iterator[_Printed]:
             yield _Printed(number, line[: match.start()], name, between, value, line[match.end() :])
 
 
-def _shared(wanted: Sequence[str], words: Sequence[str]) -> int:
+def shared_words(wanted: Sequence[str], words: Sequence[str]) -> int:
     """The number of words of a metric that a name has, whole or shortened."""
     return sum(any(_is_alike(word, other) for other in words) for word in wanted if word.isalpha())
 
@@ -113,7 +113,7 @@ def _belongs(each: _Printed, wanted: Sequence[str]) -> bool:
     In "loss after 10 steps: 2.5" it is not: words follow the metric, and so does another number.
     """
     last_word = each.name.split()[-1]
-    if _shared(wanted, words_of(last_word)):
+    if shared_words(wanted, words_of(last_word)):
         return True
     rest = PART.match(each.after)
     return rest is not None and not re.search(r"\d", rest[0])

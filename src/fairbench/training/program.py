@@ -125,7 +125,7 @@ def _check_test_split(spec: TrialSpec, options: ProgramOptions, reported: Report
     is_tested = any(key.startswith("test/") for key in (*reported.values, *reported.result))
     if not knows_stage and not is_tested:
         metric = next(iter(options.metrics))
-        raise missing_metric(f"test/{metric}", reported, options)
+        raise missing_metric(f"test/{metric}", reported, options, spec.arena.name)
 
 
 @contextmanager

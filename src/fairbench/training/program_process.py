@@ -23,6 +23,8 @@ GRACE = 30.0
 """The seconds after SIGTERM in which a program must write its checkpoint and end."""
 CHECK_SECONDS = 1.0
 """The least number of seconds between two checks of the reports of a running program."""
+SIGNAL = "signal"
+"""The beginning of how a program ended that was killed."""
 REFUSES_FOLDER = re.compile(r"exists|not empty", re.IGNORECASE)
 """Words in the error of a program that wants a folder that is new."""
 
@@ -39,25 +41,27 @@ class ProgramFailed(Exception):
     """A program ended with an error.
 
     Attributes:
-        reason: how it ended.
+        how: how it ended, such as "exit code 1", with what may be the cause.
         end: the end of its output.
         file: the file of its output; None if the file is removed after the trial.
     """
 
-    def __init__(self, reason: str, end: str, file: Path | None) -> None:
-        super().__init__(reason, end, file)
-        self.reason = reason
+    def __init__(self, how: str, end: str, file: Path | None) -> None:
+        super().__init__(how, end, file)
+        self.how = how
         self.end = end
         self.file = file
 
-    def without_file(self) -> str:
-        """The message for a caller that removes the file."""
-        return f"{self.reason}; the end of its output:\n{self.end}"
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended the program."""
+        return self.how.startswith(SIGNAL)
 
     def __str__(self) -> str:
-        if self.file is None:
-            return self.without_file()
-        return f"{self.reason}; the end of its output, which is {self.file}:\n{self.end}"
+        output = "the end of its output"
+        if self.file is not None:
+            output += f", which is {self.file}"
+        return f"the program ended with {self.how}; {output}:\n{self.end}"
 
 
 def run_program(start: Start, folder: Path, slot: DeviceSlot, show_progress: Callable[[], None], longest: float) -> int:
@@ -117,8 +121,8 @@ def check_ended_well(folder: Path, slot: DeviceSlot) -> None:
     found = UNCAUGHT.search(end)
     if found:
         remedy = "let its shell pass the exit code on, as bash -o pipefail does"
-        reason = f"the program ended early with exit code 0 after {found[1]}; {remedy}"
-        raise ProgramFailed(reason, end, _kept_output(folder, slot))
+        how = f"exit code 0, early, after {found[1]}; {remedy}"
+        raise ProgramFailed(how, end, _kept_output(folder, slot))
 
 
 def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
@@ -141,18 +145,13 @@ def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
 
 def _failure(code: int, folder: Path, slot: DeviceSlot, start: Start) -> ProgramFailed:
     """The error of a program that ended with a code."""
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    reason = f"the program ended with {how}"
+    how = f"{SIGNAL} {-code}" if code < 0 else f"exit code {code}"
     if start.is_revision:
-        reason += (
-            " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
-        )
+        how += " in the checkout of its revision, which has no files that git ignores (name such data by a full path)"
     end = _end_of(own_folder(folder) / OUTPUT)
     if REFUSES_FOLDER.search(end) and str(folder) in end:
-        reason += (
-            " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
-        )
-    return ProgramFailed(reason, end, _kept_output(folder, slot))
+        how += " (its folder {out} exists already, and is empty; {out}/new in the command is a folder that it can make)"
+    return ProgramFailed(how, end, _kept_output(folder, slot))
 
 
 def _kept_output(folder: Path, slot: DeviceSlot) -> Path | None:

@@ -189,11 +189,11 @@ def _final_metrics(spec: TrialSpec, reported: Reported, options: ProgramOptions)
     Where one split serves for selection and for the report, the program reports it as "val", and both have its values.
     """
     steps = _deciding_steps(reported, options)
-    final = {"val": _metrics_at(steps, "val", reported, options)}
+    final = {"val": _metrics_at(steps, "val", reported, options, spec.arena.name)}
     if spec.stage == "final":
         has_one_split = spec.training.selection == "test" or spec.training.decides == "val"
         tested = "val" if has_one_split else "test"
-        final["test"] = _metrics_at(steps, tested, reported, options)
+        final["test"] = _metrics_at(steps, tested, reported, options, spec.arena.name)
     return final
 
 
@@ -210,9 +210,9 @@ def _deciding_steps(reported: Reported, options: ProgramOptions) -> dict[str, in
 
 
 def _metrics_at(
-    steps: Mapping[str, int | None], split: str, reported: Reported, options: ProgramOptions
+    steps: Mapping[str, int | None], split: str, reported: Reported, options: ProgramOptions, arena: str
 ) -> dict[str, float]:
-    """The metrics of a split, each at its deciding step, see `_deciding_steps`.
+    """The metrics of a split of an arena, each at its deciding step, see `_deciding_steps`.
 
     If the last step decides, what the program has reported as its result goes before its last value. A split without a
     value at the deciding step, as one that is evaluated only once, has its last value.
@@ -229,7 +229,7 @@ def _metrics_at(
             remedy = "print it alone, or say which number counts: --metric-pattern 'REGEX' with one group"
             raise WrongResults(f"{reported.unclear[key]}; {remedy}")
         if not column:
-            raise missing_metric(key, reported, options)
+            raise missing_metric(key, reported, options, arena)
         last_value = column[max(column)]
         if step is None:
             metrics[metric] = reported.result.get(key, last_value)

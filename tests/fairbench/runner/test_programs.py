@@ -64,8 +64,14 @@ def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_pat
     [
         pytest.param(PLAIN, "", marks=pytest.mark.slow),
         ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
-        (PLAIN.replace("step=steps", "step=20"), "10 steps with AdamW: it reported step 20, and its trial has 10"),
-        ("raise SystemExit('no data here')", "2 steps with AdamW: the program ended with exit code 1"),
+        (
+            PLAIN.replace("step=steps", "step=20"),
+            "in the first check with AdamW in mine, it reported step 20, and its trial has 10",
+        ),
+        (
+            "raise SystemExit('no data here')",
+            "the program failed in the first check with AdamW (2 steps, exit code 1):\nno data here",
+        ),
     ],
 )
 def test_the_preflight_notices_what_a_program_ignores(tmp_path, monkeypatch, capsys, rest, message):
@@ -108,7 +114,7 @@ SLOW_START = "time.sleep(0.3)\n" + PLAIN
         (
             "steps = max(steps, 8) if steps < 8 else steps\n" + PLAIN,
             "",
-            ["the reports of 2 steps are wrong (arenas.mine"],
+            ["the reports of 2 steps are wrong (in the first check with AdamW in mine"],
         ),
         (PLAIN.replace("val_loss=", "val_loss=os.getpid() + "), "", ["other numbers for seed 1 when it runs again"]),
         (SLOW_START, "", []),
@@ -195,7 +201,7 @@ def test_without_a_first_check_a_study_of_a_program_without_a_test_split_stops_e
     run_here(monkeypatch, tmp_path)
     write_program(tmp_path, WITHOUT_TEST, command)
     assert main(["run", "--suite", "mine.toml", "-o", "out", "--workers", "1", "--first-steps", "0"]) == 2
-    message = "without a test split, --set 'breaks=[\"split\"]' takes the validation split"
+    message = "Without a test split, --set 'breaks=[\"split\"]' takes the validation split"
     assert message in capsys.readouterr().err
     assert len([*Path("out/trials").glob("*.json")]) <= most
 
@@ -482,7 +488,7 @@ def test_all_that_is_missing_is_told_at_once(tmp_path, monkeypatch):
     write_program(tmp_path, "print('step 1: val accuracy 0.5')", command)
     with pytest.raises(UsageError) as raised:
         checked(load_suite("mine.toml"))
-    for missing in ("reported no val/loss", "Also, the learning rate is searched", "Also, the seed does not reach"):
+    for missing in ("no val/loss was reported", "Also, the learning rate is searched", "Also, the seed does not reach"):
         assert missing in str(raised.value)
 
 

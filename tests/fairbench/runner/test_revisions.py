@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.revisions import checked_out
@@ -154,23 +154,19 @@ def test_a_commit_that_git_has_removed_is_an_error(checkout):
     history = ended(suite_of("base", "now: @"))
     git("prune", "--expire=now")
     continued, _ = entered(suite_of("base", "now: @"), history)
-    with pytest.raises(UsageError, match=r"variants\.now: the study began with commit .* which is not in"), continued:
+    with pytest.raises(UsageError, match=r"variant now: the study began with commit .* which is not in"), continued:
         pass
 
 
 @pytest.mark.parametrize(
-    ("message", "continues"),
-    [
-        ("arenas.program, 2 steps with mine: the program ended with exit code 1", False),
-        ("arenas.program, 2 steps with mine: the program ended with signal 9", True),
-        ("the process server has ended", True),
-    ],
+    ("error", "continues"),
+    [(ProgramError("variant mine failed"), False), (UsageError("the process server has ended"), True)],
 )
-def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout, message, continues):
+def test_after_an_error_before_the_first_plan_the_study_begins_again(checkout, error, continues):
     def fail():
         revisions, _ = entered(suite_of("base", "mine: @main"))
         with revisions:
-            raise UsageError(message)
+            raise error
 
     with pytest.raises(UsageError):
         fail()

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fairbench.arenas.program import ProgramOptions, own_folder
-from fairbench.training.missing_metric import not_found
+from fairbench.training.missing_metric import missing_metric
 from fairbench.training.printed_metric import pattern_for
 from fairbench.training.program_results import Reported, read_reported
 from fairbench.training.result_files import OUTPUT, Folders
@@ -76,13 +76,17 @@ def test_no_pattern_is_shown_where_the_number_may_be_another(what):
 def test_a_metric_of_another_name_is_named_by_the_option_that_takes_it():
     names = {"lr", "step", "train_acc", "train_loss", "val_acc", "val_loss"}
     options = ProgramOptions("python train.py", {"accuracy": "max"})
-    message = not_found("val/accuracy", Reported(names=names, sources=[OUTPUT]), options)
-    assert "printed val_acc, val_loss, lr, step and 2 more; --metric val_acc:max takes what it has; " in message
-    message = not_found("val/accuracy", Reported(names=names - {"lr"}, sources=[OUTPUT]), options)
-    assert "printed val_acc, val_loss, step, train_acc, train_loss; " in message, "a single one is not hidden"
+    message = str(missing_metric("val/accuracy", Reported(names=names, sources=[OUTPUT]), options))
+    assert message.startswith("no val/accuracy was reported; use --metric val_acc:max. The program printed val_acc, ")
+    assert "printed val_acc, train_acc, val_loss, lr and 2 more. " in message
+    message = str(missing_metric("val/accuracy", Reported(names=names - {"lr"}, sources=[OUTPUT]), options))
+    assert "printed val_acc, train_acc, val_loss, step, train_loss. " in message, "a single one is not hidden"
+    message = str(missing_metric("val/accuracy", Reported(names=names, sources=[OUTPUT]), options, "mine"))
+    assert 'reported; say what has it: keys = { "val/accuracy" = "val_acc" }. ' in message
+    assert "--metric " not in message, "the arena is in a suite file"
 
 
 def test_a_metric_of_the_test_split_alone_is_offered_in_quotes():
     options = ProgramOptions("python train.py", {"acc": "max"})
-    message = not_found("val/acc", Reported(names={"Test Acc", "Train Acc"}, sources=[OUTPUT]), options)
-    assert "; --metric 'Test Acc:max' takes what it has; " in message
+    message = str(missing_metric("val/acc", Reported(names={"Test Acc", "Train Acc"}, sources=[OUTPUT]), options))
+    assert "; use --metric 'Test Acc:max'. " in message

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fairbench.common.errors import CallFailed, UsageError
+from fairbench.common.errors import CallFailed, ProgramError, UsageError
 from fairbench.common.processes import cores
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import CALL_LIMIT, NO_CHANGES, PAUSE_LIMIT, Ended, PausedTrial
@@ -257,5 +257,7 @@ def _result(process: Process, patience: float, call: str) -> Any:
         _, kind, text, trace = message
         if kind == UsageError.__name__:
             raise UsageError(text)
+        if kind == ProgramError.__name__:
+            raise ProgramError(text)
         raise CallFailed(call, f"it raises {kind}: {text}", trace)
     return message[1]

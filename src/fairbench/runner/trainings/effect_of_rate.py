@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.exact_values import FEW_EXAMPLES
 from fairbench.runner.equal_trials import Values, ignored_rate
-from fairbench.runner.trainings.program_runs import QUICK, Run
+from fairbench.runner.trainings.before_start import QUICK
+from fairbench.runner.trainings.program_runs import Run
 from fairbench.study.trial_spec import TrialSpec
 
 GROWTH = 10
@@ -65,4 +66,4 @@ def _check_values(lowest: Run, spec: Callable[[int, int], TrialSpec]) -> None:
     if values.exact(FEW_EXAMPLES):
         trial = spec(lowest.steps, LOWEST)
         rates = [trial.lr, spec(lowest.steps, HIGHEST).lr]
-        raise UsageError(ignored_rate(trial, rates, values))
+        raise ProgramError(ignored_rate(trial, rates, values))

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program_command import PLACEHOLDER
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import ProgramError
+from fairbench.runner.trainings.before_start import PASS_SEED, QUICK, SEED_LOST
 from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
 from fairbench.runner.trainings.measured import FirstSteps
-from fairbench.runner.trainings.program_runs import LONGEST, QUICK, ProgramRuns, Run, WrongReport
+from fairbench.runner.trainings.program_runs import LONGEST, ProgramRuns, Run, WrongReport
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_start import start_of
@@ -22,11 +23,6 @@ VISIBLE = 1.5
 """A run whose time is such a multiple of the first one's shows the time of a step."""
 BUDGET = 60.0
 """The most seconds of all longer runs together, approximately."""
-PASS_SEED = (
-    "pass {seed} to it, or let it read fairbench.trial.current().seed or the variable of --seed-env NAME; "
-    "if it cannot be seeded, --unseeded compares its runs as they are"
-)
-"""What to do if the seed does not reach a program."""
 MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
 
@@ -63,7 +59,6 @@ class FirstCheck:
         self.name = self._runs.name
         self._resolved = study.optimizers[self.name]
         self._study = study
-        self._arena = arena
         self._options = self._runs.options
         self._seeds = self._runs.seeds
         self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
@@ -76,7 +71,7 @@ class FirstCheck:
             return self._first()
         except WrongReport as error:
             missing = self._missing(error.asked)
-            raise UsageError(". Also, ".join([str(error), *missing])) from error
+            raise ProgramError(". Also, ".join([str(error).removesuffix("."), *missing])) from error
 
     def _first(self) -> Run:
         """The first run. If its reports are wrong after so few steps, it takes those of the shortest trial.
@@ -120,7 +115,7 @@ class FirstCheck:
     def check_rate(self, run: Run) -> None:
         """Raise `UsageError` if the learning rate is searched and does not reach the program."""
         if run.record is not None and not self._gets_rate(run.asked):
-            raise UsageError(f"arenas.{self._arena}: {'. Also, '.join(self._missing(run.asked))}")
+            raise ProgramError(f"{self._runs.where}{'. Also, '.join(self._missing(run.asked))}")
 
     def _missing(self, asked: Collection[str]) -> list[str]:
         """What does not reach the program, and what to do, in words."""
@@ -132,7 +127,7 @@ class FirstCheck:
                 f"not ask fairbench.trial for an optimizer or a rate; {remedy}"
             )
         if self._options.seeded and not self._gets_seed(asked):
-            missing.append(f"the seed does not reach the program: {PASS_SEED}")
+            missing.append(f"{SEED_LOST}: {PASS_SEED}")
         return missing
 
     def _gets_rate(self, asked: Collection[str]) -> bool:
@@ -171,7 +166,7 @@ class FirstCheck:
             return
         if first.seconds > QUICK:
             if self._options.seeded and not self._gets_seed(first.asked):
-                self.notices.append(f"the seed does not reach the program: {PASS_SEED}")
+                self.notices.append(f"{SEED_LOST}: {PASS_SEED}")
             return
         one, other = self._seeds[:2]
         with_other = self._runs.run(first.steps, other)
@@ -185,11 +180,11 @@ class FirstCheck:
             )
             return
         if first.reported == with_other.reported:
-            raise UsageError(
-                f"arenas.{self._arena}: the program reports the same for seeds {one} and {other}; {PASS_SEED}"
+            raise ProgramError(
+                f"{self._runs.where}the program reports the same for seeds {one} and {other}; {PASS_SEED}"
             )
         if self._options.seeded and not self._gets_seed(first.asked):
-            self.notices.append(f"the seed does not reach the program, whose runs differ: {PASS_SEED}")
+            self.notices.append(f"{SEED_LOST}, whose runs differ: {PASS_SEED}")
             return
         if self._options.seeded:
             again = self._runs.run(first.steps, one)

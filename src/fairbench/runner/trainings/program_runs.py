@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program import ASKED, ProgramOptions, own_folder
-from fairbench.common.errors import UsageError
+from fairbench.arenas.program import ASKED, PROGRAM_SUITE, ProgramOptions, own_folder
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.optimizers.spec import BY_PROGRAM
 from fairbench.runner.trainings.written_files import file_times, written
 from fairbench.study.planned_trial import trial_spec
@@ -26,11 +26,9 @@ from fairbench.training.result_names import MissingMetric, WrongResults
 
 LONGEST = 120.0
 """The most seconds that a program runs in the first check. Then it is stopped, and counts as started."""
-QUICK = 40.0
-"""A run that takes more seconds is not repeated."""
 
 
-class WrongReport(UsageError):
+class WrongReport(ProgramError):
     """A program ended without an error, and its reports are wrong.
 
     Attributes:
@@ -126,12 +124,13 @@ class ProgramRuns:
             except StillRunning:
                 pass
             except ProgramFailed as error:
-                raise UsageError(f"{self._described(steps)}: {error.without_file()}{self._own_names(error)}") from error
+                raise self._failure(error, steps) from error
             except WrongResults as error:
-                message = f"{self._described(steps)}: {error}"
+                message = f"in the first check {self._with}, {error}"
                 pattern = pattern_of(written(before, file_times(works_in)))
                 if pattern and not is_elsewhere(self.options):
-                    message += f"; it has written where it runs: --results {shlex.quote(pattern)} reads that"
+                    written_here = f"It has written where it runs: --results {shlex.quote(pattern)} reads that"
+                    message = f"{message.removesuffix('.')}. {written_here}"
                 missing = ""
                 if isinstance(error, MissingMetric):
                     missing = error.name
@@ -157,12 +156,32 @@ class ProgramRuns:
             return ""
         return f"\nif the program makes its optimizers itself, --optimizers {BY_PROGRAM}:NAME has its own name of each"
 
-    def _described(self, steps: int) -> str:
-        """A run of some steps, in words."""
-        length = f"{steps} steps"
-        if self.options.own_length:
-            length = "as long as it runs"
-        return f"arenas.{self.arena}, {length} with {self.name}"
+    @property
+    def where(self) -> str:
+        """The beginning of a message: the arena of a suite file; empty for the program of the command line."""
+        if self.arena == PROGRAM_SUITE:
+            return ""
+        return f"arenas.{self.arena}: "
+
+    @property
+    def _with(self) -> str:
+        """What the program runs with, in words."""
+        of_arena = "" if self.arena == PROGRAM_SUITE else f" in {self.arena}"
+        if self._resolved.variant is not None:
+            return f"of variant {self.name}{of_arena}"
+        return f"with {self.name}{of_arena}"
+
+    def _failure(self, error: ProgramFailed, steps: int) -> UsageError:
+        """The error for a program that has failed. One that was killed may be right."""
+        length = "" if self.options.own_length else f"{steps} steps, "
+        if self._resolved.variant is not None:
+            failed = f"variant {self.name} failed in the first check"
+        else:
+            failed = f"the program failed in the first check with {self.name}"
+        message = f"{self.where}{failed} ({length}{error.how}):\n{error.end}{self._own_names(error)}"
+        if error.was_killed:
+            return UsageError(message)
+        return ProgramError(message)
 
 
 def _asked(folder: str, spec: TrialSpec) -> set[str]:

@@ -1,0 +1,177 @@
+"""What can be said of the commands of training programs before any of them is started."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fairbench.arenas.program import TASK, ProgramOptions
+from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program_command import PLACEHOLDER, VARIABLE, words_of
+from fairbench.common.errors import ProgramError
+from fairbench.common.formatting import duration
+from fairbench.common.wording import OPTIMIZER
+from fairbench.optimizers.variant import VariantPlan
+from fairbench.suites.schema import Suite
+from fairbench.training.device_slot import DeviceSlot
+from fairbench.training.program_start import folder_of
+
+LAUNCHERS = ("python", "pypy", "torchrun")
+"""The beginnings of the names of commands whose first word in ".py" is the script that they start."""
+OTHER_PROGRAM = ("-m", "-c", "--module")
+"""Options after which no script is started."""
+SEED_LOST = "the seed does not reach the program"
+"""The beginning of the messages on a program that gets no seed."""
+PASS_SEED = (
+    "pass {seed} to it, or let it read fairbench.trial.current().seed or the variable of --seed-env NAME; "
+    "if it cannot be seeded, --unseeded compares its runs as they are"
+)
+"""What to do if the seed does not reach a program."""
+OURS = b"fairbench"
+"""A program whose files do not have this word, in any case, asks `fairbench.trial` for nothing."""
+
+
+QUICK = 40.0
+"""A run that takes more seconds is not repeated."""
+REPEATED_RUNS = 3
+"""The runs of the first variant: the first one, one with another seed, and one with the same seed."""
+
+
+class _Command(NamedTuple):
+    """The command of a program with one variant, or for all optimizers.
+
+    Attributes:
+        name: the name of the variant; empty without variants.
+        options: the options of the program.
+        variant: the variant; an empty one without variants.
+        folder: the folder in which the program runs.
+    """
+
+    name: str
+    options: ProgramOptions
+    variant: VariantPlan
+    folder: Path
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command, with placeholders."""
+        return words_of(self.options.program, self.variant.args)
+
+
+def before_training(suite: Suite, slot: DeviceSlot, say: Callable[[str], None]) -> None:
+    """Say what is wrong in the commands of a suite's programs, as far as it is known before they are started.
+
+    Args:
+        suite: the suite.
+        slot: has the folder of the checkouts of revisions.
+        say: shows a message.
+
+    Raises:
+        ProgramError: a script does not exist.
+    """
+    check_scripts(suite, slot)
+    if suite.first_steps:
+        message = lost_seed(suite, slot)
+        if message:
+            say(message)
+
+
+def order_of_checks(suite: Suite) -> list[str]:
+    """The optimizers or variants in the order of their first checks.
+
+    Variants begin with the last one, and the reference follows at the end: it is the one that is known to work.
+    """
+    names = list(suite.optimizers)
+    if suite.noun == OPTIMIZER:
+        return names
+    others = [name for name in reversed(names) if name != suite.reference]
+    return [*others, suite.reference]
+
+
+def expected_time(suite: Suite, name: str, seconds: float) -> str:
+    """How long the first check of a variant takes, for a message; empty if that is not known.
+
+    Args:
+        suite: the suite.
+        name: the variant.
+        seconds: those of the check before; 0 without one.
+    """
+    if suite.noun == OPTIMIZER or not seconds:
+        return ""
+    runs = 1
+    is_repeated = name == next(iter(suite.optimizers)) and seconds < QUICK
+    if is_repeated:
+        runs = REPEATED_RUNS
+    return f", about {duration(runs * seconds)}"
+
+
+def check_scripts(suite: Suite, slot: DeviceSlot) -> None:
+    """Raise `ProgramError` if the command of a program names a script of Python that does not exist.
+
+    `slot` has the folder of the checkouts of revisions.
+    """
+    for command in _commands(suite, slot):
+        script = _script(command.words)
+        if not script or (command.folder / script).exists():
+            continue
+        named = f"the command names {script}"
+        if command.name:
+            named = f"the command of variant {command.name} names {script}"
+        where = command.folder.absolute()
+        raise ProgramError(f"{named}, and there is no such file in {where}, where it runs; correct its path")
+
+
+def lost_seed(suite: Suite, slot: DeviceSlot) -> str:
+    """A message if no file of a program can take the seed of a trial; empty if one may, or if that is not known."""
+    for command in _commands(suite, slot):
+        if not command.options.seeded or command.options.seed_env:
+            continue
+        words = [*command.words, *command.variant.env.values()]
+        placeholders = {name for word in words for name in PLACEHOLDER.findall(word)}
+        if "seed" in placeholders or _may_ask(command):
+            continue
+        return f"{SEED_LOST}: its command has no {{seed}}, and its files do not use fairbench.trial; {PASS_SEED}"
+    return ""
+
+
+def _commands(suite: Suite, slot: DeviceSlot) -> Iterator[_Command]:
+    """The commands of the programs of a suite."""
+    for arena in suite.arenas.values():
+        if arena.task != TASK:
+            continue
+        options = ProgramOptions(**arena.model)
+        for name, plan in suite.optimizers.items():
+            if plan.variant is None:
+                yield _Command("", options, VariantPlan(), Path())
+                break  # all optimizers have the same command
+            yield _Command(name, options, plan.variant, folder_of(plan.variant.words, slot))
+
+
+def _script(words: list[str]) -> str:
+    """The script of Python that a command starts; empty if it names none, or if that is not known.
+
+    Where the command goes to another folder, or into a container or a shell, the file may be there.
+    """
+    left = list(words)
+    if left[:1] == ["env"]:
+        left.pop(0)
+    while left and VARIABLE.match(left[0]):
+        left.pop(0)
+    if not left or not Path(left[0]).name.startswith(LAUNCHERS):
+        return ""
+    for word in left[1:]:
+        if word in OTHER_PROGRAM:
+            return ""
+        is_script = word.endswith(".py") and not word.startswith("-")
+        if is_script and "{" in word:
+            return ""
+        if is_script:
+            return word
+    return ""
+
+
+def _may_ask(command: _Command) -> bool:
+    """Whether a file of a program may ask `fairbench.trial` for its seed, or its files are not known."""
+    files = code_of(command.options, command.variant.args, command.folder)
+    if not any(file.endswith(".py") for file in files):
+        return True
+    return any(OURS in (command.folder / file).read_bytes().lower() for file in files)
