@@ -1,5 +1,6 @@
 """The records of a study, sorted by arm. All analyses are functions of them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -191,6 +192,16 @@ class Results:
         for arm in self.arms:
             selected += filter(keep, arm.trials)
         return selected
+
+    @property
+    def shortage(self) -> str:
+        """How many of the trials known to be needed are missing or failed, in words; empty if none is."""
+        runs = self.select(lambda run: True)
+        counts = Counter(run.status for run in runs)
+        shortages = [f"{counts[status]} {status}" for status in ("missing", "failed") if counts[status]]
+        if not shortages:
+            return ""
+        return f"of {len(runs)} trials known to be needed, {' and '.join(shortages)}"
 
     @cached_property
     def environment(self) -> dict[str, tuple[str, ...]]:

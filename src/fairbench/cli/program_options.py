@@ -27,6 +27,13 @@ OPTIONS = {
 """The option that sets each key of the arena of a program."""
 
 
+MARGIN = (
+    "the margin is the largest difference of the metric that does not matter to you: take the smallest gain for which "
+    "you would change the program, and see with fairbench noise how much seeds alone change it"
+)
+"""What a margin is, and how to choose one."""
+
+
 def add_program_options(command: argparse._ActionsContainer) -> None:
     """Add the options that describe a training program: how it starts, and where its metric is."""
     add = command.add_argument
@@ -54,7 +61,10 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     needed = {"--metric": options.metric, "--margin": options.margin}
     missing = [option for option, value in needed.items() if value is None]
     if missing:
-        raise UsageError(f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01")
+        needs = f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01"
+        if options.margin is None:
+            needs += f"; {MARGIN}"
+        raise UsageError(needs)
     name, direction = metric_and_direction(options.metric)
     _warn_of_direction(name, direction)
     arena = f"arenas.{PROGRAM_SUITE}"

@@ -30,10 +30,13 @@ from fairbench.report.sections.verdict_grid import naming, verdict_text
 from fairbench.study.history import History
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.schema import Suite
-from fairbench.suites.stages import TESTS
+from fairbench.suites.search import KEPT
+from fairbench.suites.stages import TESTS, Final
 
 TEST_NAMES = {"paired": "paired test by seed", "welch": "Welch's test of the means", "one-sample": "t-test of the mean"}
 """The tests of a user's table, in words."""
+VARYING = {"paired": "the differences of pairs", "welch": "seeds"}
+"""What varies by chance in each test of a suite, in words."""
 TEST_OVER_ARENAS = "paired test over the arenas"
 """The test of optimizers with one value in each arena, in words."""
 TEXT = False
@@ -185,23 +188,48 @@ def _arena_line(study: ResolvedSuite, forecast: Forecast) -> str:
     """A text on the trials in an arena, and on the differences that they can detect."""
     suite = study.suite
     arena = suite.arenas[forecast.arena]
+    arms = plural(len(suite.optimizers_of(forecast.arena)), suite.noun)
+    measure = ""
+    if suite.facts(forecast.arena).kind == "program":
+        measure = "; fairbench noise measures it"
+    return (
+        f"{forecast.arena}: {arms}, each {_trials_of_arm(study, forecast)}; {arena.metric}, margin {arena.margin:g}\n"
+        f"  {_detects(forecast, arena.margin, suite.final.test, measure)}"
+    )
+
+
+def _trials_of_arm(study: ResolvedSuite, forecast: Forecast) -> str:
+    """The trials of each arm of an arena, in words."""
+    suite = study.suite
+    arena = suite.arenas[forecast.arena]
     names = suite.optimizers_of(forecast.arena)
-    arms = len(names)
     searched_arms = sum(study.searched(name) for name in names)
-    at_most = ""
-    if forecast.more_final_trials >= arms:
-        at_most = f" (at most {forecast.more_final_trials // arms} more)"
     sweep_trials = forecast.sweep_trials // max(searched_arms, 1)
+    final_trials = forecast.final_trials // len(names)
     sweep = f"{sweep_trials} sweep trials of {arena.sweep_steps} steps"
-    final = f"{forecast.final_trials // arms} final ones of {arena.steps}"
+    final = f"{final_trials} final ones of {arena.steps}"
     if arena.model.get("own_length"):
         sweep = f"{sweep_trials} sweep trials"
-        final = f"{forecast.final_trials // arms} final ones, as long as the program trains"
-    return (
-        f"{forecast.arena}: {plural(arms, suite.noun)}, each {sweep} and {final}{at_most}; "
-        f"{arena.metric}, margin {arena.margin:g}\n"
-        f"  {_detects(forecast, arena.margin, suite.final.test)}"
-    )
+        final = f"{final_trials} final ones, as long as the program trains"
+    if searched_arms == len(names):
+        final += _settings_of_finals(suite.final, final_trials)
+    if forecast.more_final_trials >= len(names):
+        final += f" (at most {forecast.more_final_trials // len(names)} more)"
+    return f"{sweep} and {final}"
+
+
+def _settings_of_finals(final: Final, trials: int) -> str:
+    """Which settings have which seeds among the final trials of an arm, in words; empty if one setting has them all."""
+    seeds = len(final.seeds)
+    if final.interim_analyses or trials <= seeds:
+        return ""
+    first_seeds = min(final.halve_after, seeds)
+    later_seeds = seeds - first_seeds
+    settings = (trials - KEPT * later_seeds) // first_seeds
+    words = f": {plural(first_seeds, 'seed')} for {settings} settings"
+    if later_seeds:
+        words += f", the other {later_seeds} for the best {KEPT}"
+    return words
 
 
 def _compared(suite: Suite) -> str:
@@ -244,18 +272,25 @@ def _needs(forecasts: Sequence[Forecast], workers: int) -> str:
     )
 
 
-def _detects(forecast: Forecast, margin: float, test: str) -> str:
-    """A text on the differences that an arena can detect, in units of the metric if there are records."""
+def _detects(forecast: Forecast, margin: float, test: str, measure: str) -> str:
+    """A text on the differences that an arena can detect, in units of the metric if there are records.
+
+    `measure` says how the noise can be measured; it may be empty.
+    """
     if forecast.effect is None:
         return "cannot reach alpha: with fewer than 2 seeds there is no test"
-    power = f"the test alone detects {forecast.effect:.1f} standard deviations {TESTS[test]} with 80% power"
     if not forecast.spread:  # no seeds yet, or none that differ
-        return f"{power}, so its margin only if one is {plain(margin / forecast.effect, '.2g')} or less"
-    difference = forecast.effect * forecast.spread
-    detected = f"{power}: {plain(difference, '.2g')}, by the seeds that have a record"
-    if difference <= margin:
-        return detected
-    return f"{detected}, which exceeds its margin"
+        largest = plain(margin / forecast.effect, ".2g")
+        varying = VARYING[test]
+        return (
+            f"the test finds a difference as large as the margin ({margin:g}) in 80% of studies if the standard "
+            f"deviation of {varying} is at most {largest}{measure}"
+        )
+    difference = plain(forecast.effect * forecast.spread, ".2g")
+    found = f"the test finds a difference of {difference} in 80% of studies, by the seeds that have a record"
+    if forecast.effect * forecast.spread <= margin:
+        return found
+    return f"{found}; that exceeds the margin ({margin:g})"
 
 
 def _finds(forecast: Forecast, margin: float) -> str:

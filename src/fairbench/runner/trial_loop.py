@@ -250,6 +250,5 @@ class TrialLoop:
             self._observer.say(f"{plural(number_saved, 'running trial')} stopped with a checkpoint")
         number_begun = sum(self._store.program_folder(trial).exists() for trial in self._running)
         if number_begun:
-            self._observer.say(
-                f"{plural(number_begun, 'program')} stopped; one with a checkpoint of its own continues from it"
-            )
+            resumed = "a program that saves checkpoints of its own continues from its last one, others begin again"
+            self._observer.say(f"{plural(number_begun, 'program')} stopped; {resumed}")

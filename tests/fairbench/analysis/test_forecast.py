@@ -149,12 +149,10 @@ def test_the_plan_in_words():
     text = shown(the_study)
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 3 final ones of 10;" in text
     # noncentral t with 2 degrees of freedom detects 5.6535 standard errors, with 4 degrees 3.7645
-    margin = "with 80% power, so its margin only if one is"
-    found = f"the test alone detects 3.3 standard deviations of a pair's difference {margin} 0.0061"
-    assert found in text
+    found = "the test finds a difference as large as the margin (0.02) in 80% of studies if the standard deviation of"
+    assert f"{found} the differences of pairs is at most 0.0061" in " ".join(text.split())
     of_welch = shown(study(("vit",), ("AdamW", "PsiLogic"), margin=0.02, test="welch"))
-    found = f"the test alone detects 3.1 standard deviations between seeds {margin} 0.0065"
-    assert found in of_welch
+    assert f"{found} seeds is at most 0.0065" in " ".join(of_welch.split())
     assert "PsiLogic against AdamW: 1 comparison at 0.05" in text
     assert "12 trials; about 0:07 of training and evaluation, with 2 at a time; 0." in text
 
@@ -162,13 +160,27 @@ def test_the_plan_in_words():
     noisy = [0.5, 0.6, 0.6]  # differences of about 0.1
     quiet = [0.500, 0.705, 0.810]  # and of about 0.005
     seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=noisy))
-    assert "0.33, by the seeds that have a record, which exceeds its margin" in seen
+    exceeds = "a difference of 0.33 in 80% of studies, by the seeds that have a record; that exceeds the margin (0.02)"
+    assert exceeds in " ".join(seen.split())
     seen = shown(the_study, Records(the_study, PsiLogic=ours, AdamW=quiet))
-    assert "0.016, by the seeds that have a record\n" in seen
+    assert "0.016 in 80% of studies, by the seeds that have a record" in " ".join(seen.split())
+    assert "exceeds" not in seen
     assert "vit: 2 optimizers, each 3 sweep trials of 10 steps and 1 final" in shown(
         study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,))
     )
     assert "cannot reach alpha" in shown(study(("vit",), ("AdamW", "PsiLogic"), seeds=(1,)))
+
+
+def test_the_plan_says_which_final_trials_there_are():
+    """Two seeds decide between the settings around the located one, and only the best two get the other seeds."""
+    the_study = study(("vit",), ("AdamW", "PsiLogic"), seeds=range(1, 9))
+    final = replace(the_study.suite.final, settings=3, halve_after=2)
+    the_study = replace(the_study, suite=replace(the_study.suite, final=final))
+    (vit,) = forecast(rehearsed(the_study), nothing)
+    settings = 3
+    assert vit.final_trials == 2 * (2 * settings + 6 * 2)
+    text = " ".join(shown(the_study).split())
+    assert "18 final ones of 10: 2 seeds for 3 settings, the other 6 for the best 2; " in text
 
 
 def test_the_plan_of_a_ladder_says_which_trend_it_finds():

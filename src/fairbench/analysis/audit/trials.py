@@ -1,6 +1,5 @@
 """Checks of the trials: whether all have records, and had the same environment, start, data and use of the device."""
 
-from collections import Counter
 from collections.abc import Iterator
 
 from fairbench.analysis.analyses import Analyses
@@ -19,16 +18,14 @@ DATA_BOUND = 0.2
 @check("incomplete", "fail", "Run the same command again: it runs the missing trials and retries the failed ones.")
 def incomplete(case: Analyses) -> str:
     """Trials are missing or failed."""
-    runs = case.results.select(lambda run: True)
-    counts = Counter(run.status for run in runs)
-    shortages = [f"{counts[status]} {status}" for status in ("missing", "failed") if counts[status]]
-    if not shortages:
+    shortage = case.results.shortage
+    if not shortage:
         return ""
     unselected = [f"{arm.arena} {arm.optimizer}" for arm in case.results.arms if not (arm.selected or arm.diverged)]
     waiting = ""
     if unselected:
         waiting = f" No learning rate is selected yet for {', '.join(unselected)}."
-    return f"of {len(runs)} trials known to be needed, {' and '.join(shortages)}.{waiting}"
+    return f"{shortage}.{waiting}"
 
 
 @check("mixed machines", "fail", "Run all trials of a comparison on one machine with one set of versions.")

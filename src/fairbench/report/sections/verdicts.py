@@ -113,9 +113,11 @@ def _counts(analyses: Analyses) -> str:
     comparisons = analyses.comparisons
     if not comparisons:
         return "There is no baseline, so nothing is compared."
+    counts = Counter(comparison.verdict for comparison in comparisons)
+    if counts["incomplete"] == len(comparisons):
+        return _nothing_decided(analyses)
     if len(comparisons) == 1:
         return _only_comparison(analyses, comparisons[0])
-    counts = Counter(comparison.verdict for comparison in comparisons)
     parts = []
     for verdict in VERDICTS:
         if counts[verdict] or verdict == "better":
@@ -126,6 +128,16 @@ def _counts(analyses: Analyses) -> str:
         optimizer, baseline = pairs.pop()
         compared = f"{compared} of {optimizer} with {baseline}"
     return f"Of {compared}, the verdict is {', '.join(parts)}."
+
+
+def _nothing_decided(analyses: Analyses) -> str:
+    """A sentence on a study none of whose comparisons is complete."""
+    pairs = {f"{comparison.optimizer} against {comparison.baseline}" for comparison in analyses.comparisons}
+    compared = plural(len(analyses.comparisons), "comparison")
+    if len(pairs) == 1:
+        compared = pairs.pop()
+    shortage = analyses.results.shortage or "finished trials have no value of the metric"
+    return f"{compared}: nothing is decided yet; {shortage}."
 
 
 def _only_comparison(analyses: Analyses, comparison: Comparison) -> str:
