@@ -51,7 +51,10 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
         UsageError: an option is wrong, the directory holds another suite, an optimizer cannot be loaded, or data are
             missing.
     """
+    from fairbench.suites.variants import check_different
+
     target = chosen_target(options)
+    check_different(target.suite)
     slots, device = chosen_slots(options, target)
     if not gpus_elsewhere:
         check_gpus(slots)

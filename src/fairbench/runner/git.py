@@ -57,6 +57,17 @@ class Repository:
             advice = "see git log and git branch; @ alone is the working tree, @./FOLDER a folder"
             raise UsageError(f"git knows no revision {revision!r} in {self.root}; {advice}") from None
 
+    def tree(self, commit: str) -> str:
+        """The hash of all files of a commit."""
+        return git(self.root, "rev-parse", f"{commit}^{{tree}}")
+
+    def changed(self, excluded: Path) -> list[str]:
+        """The files that differ from the last commit, and new files of Python, except those in a folder."""
+        listed = git(self.root, "--no-optional-locks", "diff", "HEAD", "--name-only", "-z").split("\0")
+        new = git(self.root, "ls-files", "--others", "--exclude-standard", "-z", "--", "*.py").split("\0")
+        changed = [name for name in (*listed, *new) if name]
+        return [name for name in changed if not (self.root / name).is_relative_to(excluded)]
+
     def has(self, commit: str) -> bool:
         """Whether a commit is in the repository. One of a working tree may be removed by git after some weeks."""
         try:

@@ -20,6 +20,7 @@ from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import short_hash, some
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.runner.git import WORKING_TREE, Repository, Worktree
+from fairbench.runner.same_commits import check_commits, untrained_changes
 from fairbench.study.folder import CONFIG
 from fairbench.study.history import History
 from fairbench.suites.schema import Suite
@@ -75,8 +76,12 @@ def checked_out(
             for name, variant in revisions.items():
                 with _explained(name):
                     fixed[variant.revision] = _commit(repository, name, variant.revision, fixed, study, say)
-            write_atomically(folder / COMMITS, json.dumps(fixed))
             commits = {name: fixed[variant.revision] for name, variant in revisions.items()}
+            check_commits(suite, repository, commits, study)
+            write_atomically(folder / COMMITS, json.dumps(fixed))
+            untrained = untrained_changes(suite, repository, commits, study)
+            if untrained:
+                say(untrained)
             worktrees = _made_worktrees(repository, commits, folder, say)
         stays = False
         try:

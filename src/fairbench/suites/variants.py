@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from fairbench.arenas.program import TASK
@@ -198,6 +199,25 @@ def _has_rate(arenas: Iterable[ArenaPlan], variant: VariantPlan) -> bool:
     texts = [variant.args, *variant.env.values()]
     texts += [arena.model["program"] for arena in arenas if arena.task == TASK]
     return any("{lr}" in text for text in texts)
+
+
+def is_same_but_for_code(one: OptimizerPlan, other: OptimizerPlan) -> bool:
+    """Whether two variants have the same words, environment variables, values and folder."""
+    assert one.variant is not None
+    assert other.variant is not None
+    without_code = replace(one.variant, revision=other.variant.revision, commit=other.variant.commit)
+    return without_code == other.variant and one.options == other.options
+
+
+def check_different(suite: Suite) -> None:
+    """Raise `UsageError` if two variants of a suite are declared alike: nothing but chance could tell them apart."""
+    for (name, plan), (other, other_plan) in combinations(suite.optimizers.items(), 2):
+        if plan.variant is None or other_plan.variant is None:
+            continue
+        is_same_revision = plan.variant.revision == other_plan.variant.revision
+        if is_same_revision and is_same_but_for_code(plan, other_plan):
+            remedy = f'a variable that the program does not read shows what chance does, as in "{other}: AGAIN=1"'
+            raise UsageError(f"{name} and {other} have the same command, variables and code; change one; {remedy}")
 
 
 def check_variants(suite: Suite) -> None:

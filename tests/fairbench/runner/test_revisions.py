@@ -137,7 +137,7 @@ def test_a_study_that_has_ended_continues_with_its_commits(checkout):
     history = ended(suite)
     git("commit", "-qam", "later")
     git("branch", "-f", "topic", "main")
-    continued, messages = entered(suite_of("base", "mine: @topic", "now: @", "other: @main"), history)
+    continued, messages = entered(suite_of("base", "mine: @topic", "now: @", "other: @main --clip"), history)
     with continued as checkouts:
         assert files_of(checkouts, "mine") == {"train.py": "second"}
         assert files_of(checkouts, "other") == {"train.py": "edited", "staged.py": "staged"}  # is new to the study
@@ -232,3 +232,42 @@ def test_the_commit_of_a_program_whose_variants_are_flags_is_recorded_with_what_
     history = History().declare(began, "2026-01-01T00:00:00+00:00", 0)
     assert later.program_revisions != began.program_revisions
     assert history.declare(later, "2026-01-02T00:00:00+00:00", 0) == history, "its files are the same"
+
+
+def refused(suite):
+    """The message with which a study of a suite is refused before anything is checked out."""
+    revisions, _ = entered(suite)
+    with pytest.raises(UsageError) as raised, revisions:
+        pass
+    assert not Path("out/revisions/commits.json").exists()
+    assert len(git("worktree", "list").splitlines()) == 1
+    return str(raised.value)
+
+
+def test_two_revisions_that_are_the_same_commit_are_refused(checkout):
+    commit = git("rev-parse", "--short=12", "main").strip()
+    message = refused(suite_of("base: @main", "new: @HEAD"))
+    assert message == (
+        f"base and new are the same commit {commit}; work/staged.py, work/train.py have uncommitted changes: "
+        "write `@` for the working tree"
+    )
+    git("add", "-A", "..", ":(exclude)out")
+    git("commit", "-qm", "third")
+    assert "and nothing is uncommitted; name another commit" in refused(suite_of("base: @main", "new: @HEAD"))
+    assert "base and now have the same files; change one" in refused(suite_of("base: @HEAD", "now: @"))
+    for texts in (("base: @main", "new: @HEAD --clip"), ("base: @main", "base, repeated: @main")):
+        with entered(suite_of(*texts))[0]:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_said"),
+    [(("old: @main~1", "new: @main"), True), (("old: @main", "now: @"), False), (("base", "old: @main"), False)],
+)
+def test_changes_that_no_variant_trains_are_said(checkout, texts, is_said):
+    revisions, messages = entered(suite_of(*texts))
+    with revisions:
+        pass
+    shown = [message for message in messages if "no variant trains" in message]
+    assert len(shown) == is_said
+    assert all("work/train.py have uncommitted changes" in message for message in shown)

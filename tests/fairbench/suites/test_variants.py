@@ -6,7 +6,8 @@ from fairbench.common.errors import UsageError
 from fairbench.common.wording import Wording
 from fairbench.optimizers.variant import VariantPlan
 from fairbench.suites.loader import load_suite
-from fairbench.suites.variants import parsed_variants
+from fairbench.suites.overrides import Overrides
+from fairbench.suites.variants import check_different, parsed_variants
 
 PROGRAM = "python train.py --seed {seed} --depth {depth} --out {out}"
 SUITE = """
@@ -83,6 +84,28 @@ def test_variants_of_a_suite_file_are_compared_with_the_first_and_nothing_is_sea
     assert (suite.noun, suite.reference, suite.question) == ("variant", "plain", "half against plain")
     assert suite.decides == "val"  # without a search no second split is needed
     assert suite.optimizers["half"].variant == VariantPlan(args="--dropout 0.5", env={"OMP_NUM_THREADS": "1"})
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_refused"),
+    [
+        (("a", "b"), True),
+        (("a: --clip", "b: --clip"), True),
+        (("a: @HEAD", "b: @HEAD"), True),
+        (("a", "b: AGAIN=1"), False),
+        (("a", "b: depth=1"), False),
+        (("a: @HEAD", "b: @main"), False),
+        (("a", "b: @HEAD"), False),
+        (("a: @./one", "b: @./two"), False),
+    ],
+)
+def test_two_variants_that_are_declared_alike_are_refused(texts, is_refused):
+    suite = load_suite("program", Overrides(variants=parsed_variants(texts, PROGRAM)))
+    if not is_refused:
+        check_different(suite)
+        return
+    with pytest.raises(UsageError, match="a and b have the same command, variables and code; change one"):
+        check_different(suite)
 
 
 def test_a_rate_in_the_command_is_searched_for_every_variant(tmp_path):
