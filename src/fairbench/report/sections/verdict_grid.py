@@ -53,6 +53,8 @@ def verdict_grid(analyses: Analyses) -> TableView:
     """The grid of the verdicts by arena and pair. The rows are the arenas or the pairs, whichever are more."""
     comparisons = analyses.comparisons
     sides = naming(comparisons)
+    if len(analyses.suite.pairs) == 1:
+        sides = ["optimizer", "baseline"]  # the title of the only column says whose verdicts these are
     arenas = list(dict.fromkeys(comparison.arena for comparison in comparisons))
     pairs = list(dict.fromkeys(_pair(comparison, sides) for comparison in comparisons))
     cells = _ranked_cells(comparisons, sides)
