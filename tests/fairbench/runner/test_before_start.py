@@ -50,6 +50,8 @@ def test_a_script_that_does_not_exist_is_named_with_its_folder(folder, program, 
     "program",
     [
         "python train.py --model no.py",
+        "python train no.py",
+        "python -W ignore no.py",
         "python -m tain.py",
         "env -C elsewhere python tain.py",
         "bash -c 'cd elsewhere && python tain.py'",

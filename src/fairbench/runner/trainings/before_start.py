@@ -16,7 +16,7 @@ from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_start import folder_of
 
 LAUNCHERS = ("python", "pypy", "torchrun")
-"""The beginnings of the names of commands whose first word in ".py" is the script that they start."""
+"""The beginnings of the names of commands whose first word that is no option is the script that they start."""
 OTHER_PROGRAM = ("-m", "-c", "--module")
 """Options after which no script is started."""
 SEED_LOST = "the seed does not reach the program"
@@ -149,7 +149,8 @@ def _commands(suite: Suite, slot: DeviceSlot) -> Iterator[_Command]:
 def _script(words: list[str]) -> str:
     """The script of Python that a command starts; empty if it names none, or if that is not known.
 
-    Where the command goes to another folder, or into a container or a shell, the file may be there.
+    A word after an option may be the option's value. Where the command goes to another folder, or into a container or
+    a shell, the file may be there.
     """
     left = list(words)
     if left[:1] == ["env"]:
@@ -161,11 +162,11 @@ def _script(words: list[str]) -> str:
     for word in left[1:]:
         if word in OTHER_PROGRAM:
             return ""
-        is_script = word.endswith(".py") and not word.startswith("-")
-        if is_script and "{" in word:
-            return ""
-        if is_script:
+        if word.startswith("-"):
+            continue
+        if word.endswith(".py") and "{" not in word:
             return word
+        return ""
     return ""
 
 
