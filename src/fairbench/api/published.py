@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairbench.analysis.comparison.requirement import unmet
+from fairbench.analysis.comparison.requirement import met, unmet
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.published.publication import (
     PublishedComparison,
@@ -79,6 +79,17 @@ class Verdicts(Table[Comparison]):
         ''
         """
         return unmet(self.rows, requirement, self.alpha, declared=self.declared)
+
+    def met(self, requirement: str) -> str:
+        """A sentence on what shows that a requirement holds, if `unmet` is empty.
+
+        Args:
+            requirement: "better", "no-worse" (than by the margin), or "equivalent".
+
+        >>> fb.verdicts("results/mine").met("equivalent").partition(":")[0]
+        'equivalent holds at 0.05'
+        """
+        return met(self.rows, requirement, self.alpha)
 
     def __rich__(self) -> Group:
         from fairbench.report.console import publication_view, verdicts_view

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.audit import audit
-from fairbench.analysis.comparison.requirement import unmet
+from fairbench.analysis.comparison.requirement import met, unmet
 from fairbench.analysis.comparison.size_trends import ladders
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.scaling_law import Prediction
@@ -99,6 +99,18 @@ class Page:
         analyses: Analyses = self.document.source
         declared = analyses.declared_comparisons
         return unmet(analyses.comparisons, requirement, analyses.suite.alpha, declared=declared)
+
+    def met(self, requirement: str) -> str:
+        """A sentence on what shows that a requirement holds, if `unmet` is empty.
+
+        Args:
+            requirement: "better", "no-worse" (than by the margin), or "equivalent".
+
+        >>> fb.open("results/mine").report().met("equivalent").partition(":")[0]
+        'equivalent holds at 0.05'
+        """
+        analyses: Analyses = self.document.source
+        return met(analyses.comparisons, requirement, analyses.suite.alpha)
 
     def __rich__(self) -> Document[Any]:
         return self.document

@@ -165,8 +165,11 @@ def _exit_code(shown: Any, options: argparse.Namespace) -> int:
     if not getattr(shown, "ok", True):
         return 1
     required = vars(options).get("require")
-    reason = shown.unmet(required) if required else ""
+    if not required:
+        return 0
+    reason = shown.unmet(required)
     if reason:
         say(f"fairbench: {reason}", is_error=True)
         return 1
+    say(shown.met(required), is_error=bool(vars(options).get("json")))  # the object stays alone on standard output
     return 0

@@ -44,6 +44,10 @@ def _plan_warning(before: History, history: History) -> str:
     if not before.plans or len(history.plans) == len(before.plans):
         return ""
     differing = before.changes_by(history.study)
+    if history.study.suite.trains_programs:  # what changed in their code was said before the first check
+        differing = [change for change in differing if ".code." not in change.path]
+    if not differing:
+        return ""
     listed = history.study.suite.wording.text(some([str(change) for change in differing], "; "))
     return f"the plan was changed: {listed}; trials that this changes run again; their earlier records are kept"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from fairbench.common.formatting import plural
 from fairbench.runner.admission import admit
 from fairbench.runner.adopted_noise import adopt_noise
+from fairbench.runner.changed_code import changed_code
 from fairbench.runner.coordination.claims import open_claims, remove_dead_claims
 from fairbench.runner.coordination.heartbeat import Contention, Heartbeat
 from fairbench.runner.coordination.liveness import EXPIRY
@@ -55,6 +56,9 @@ def run_study(target: Target, options: RunOptions, observers: Sequence[Observer]
         revisions = checked_out(suite, directory, directory / REVISIONS, target.history, observer.say)
         checkouts = running.enter_context(revisions)
         suite = checkouts.suite
+        changed = changed_code(target.history, suite, directory)
+        if changed:
+            observer.say(changed)
         slots = [replace(slot, revisions=checkouts.folder) for slot in options.slots]
         options = replace(options, slots=slots)
         executor = running.enter_context(executor_for(options, store.checkpoints, preload(suite), observer))

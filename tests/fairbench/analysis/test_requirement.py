@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from fairbench.analysis.comparison.judge import judge
-from fairbench.analysis.comparison.requirement import unmet
+from fairbench.analysis.comparison.requirement import met, unmet
 from fairbench.analysis.comparison.two_arms import of_values
 from fairbench.analysis.comparison.verdicts import Comparison
 
@@ -52,6 +52,25 @@ def test_a_requirement_holds_only_if_it_holds_for_every_pair(gains, better, no_w
     family = compared(*gains)
     holds = [not unmet(family, requirement, 0.05) for requirement in ("better", "no-worse", "equivalent")]
     assert holds == [better, no_worse, equivalent]
+
+
+def test_what_holds_is_said_with_its_interval_and_margin():
+    (comparison,) = compared(0.0005)
+    sentence = met([comparison], "no-worse", 0.05)
+    assert sentence.startswith(
+        f"no-worse holds at 0.05: mine, v0 against base: equivalent, gain {comparison.gain:+.3g}, "
+    )
+    assert (
+        f"interval from {comparison.ci_low:+.3g} to {comparison.ci_high:+.3g}".replace("-", "\N{MINUS SIGN}")
+        in sentence
+    )
+    assert sentence.endswith(", margin 0.01")
+
+
+def test_equal_values_are_said_to_prove_little():
+    equal = of_values(Comparison("mine", "acc", "max", "new", "base", margin=MARGIN, seeds=5), BASE, BASE)
+    sentence = met(judge([equal], 0.05), "no-worse", 0.05)
+    assert "the metric is too coarse, or the change has no effect" in sentence
 
 
 def test_no_worse_is_corrected_for_the_number_of_pairs():

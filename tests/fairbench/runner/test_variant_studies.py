@@ -91,6 +91,25 @@ def test_variants_by_words_variables_and_folder_end_to_end(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
+def test_trials_of_changed_code_are_said_before_the_first_check_and_count_again_when_it_is_restored(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    command = ["run", "--program", PROGRAM, "--variant", "base", "--variant", "new: a", *OPTIONS, "--seeds", "2"]
+    texts = []
+    for shift in (0, 1, 0):
+        write_program(Path(), shift)
+        assert main(command) == 0
+        texts.append(capsys.readouterr().out)
+    assert "changed since" not in texts[0]
+    for text in texts[1:]:
+        said = "train.py changed since this study ran; not counted are 4 finished trials of the former code (they are"
+        assert text.index(said) < text.index("measuring program")
+        assert "the plan was changed" not in text
+    assert len(list(Path("out/trials").glob("*.json*"))) == 8, "the first trials were not trained again"
+
+
+@pytest.mark.slow
 def test_noise_says_what_a_study_can_show_and_its_runs_are_the_first_of_a_study(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_program(Path(), 0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.significance import holm
-from fairbench.common.formatting import p_value, plain, some
+from fairbench.common.formatting import confidence_level, p_value, plain, some
 
 EQUAL = ("identical", "identical values")
 """The verdicts on two arms without any difference."""
@@ -34,6 +34,30 @@ def unmet(
         plan = "the plan that was declared before the first final trial"
         return f"{requirement} is required, and does not hold at {alpha:g} by {plan}: {some(reasons, '; ')}"
     return ""
+
+
+def met(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> str:
+    """A sentence on the comparisons for which a requirement holds, as `unmet` has checked, with what shows it."""
+    if not comparisons:
+        return ""
+    shown = [_shown(comparison) for comparison in comparisons]
+    return f"{requirement} holds at {alpha:g}: {some(shown, '; ')}"
+
+
+def _shown(comparison: Comparison) -> str:
+    """What shows that a requirement holds for a comparison: its gain with the interval, and the margin."""
+    c = comparison
+    parts = [f"{c.arena}, {c.optimizer} against {c.baseline}: {c.verdict}"]
+    if c.gain is not None and c.verdict not in EQUAL:
+        parts.append(f"gain {plain(c.gain, '+.3g')}")
+        if c.ci_low is not None and c.ci_high is not None:
+            ends = f"from {plain(c.ci_low, '+.3g')} to {plain(c.ci_high, '+.3g')}"
+            parts.append(f"{confidence_level(c.ci_level)} interval {ends}")
+    if c.margin is not None:
+        parts.append(f"margin {c.margin:g}")
+    if c.verdict == "identical values":
+        parts.append("in every seed: the metric is too coarse, or the change has no effect, so check which")
+    return ", ".join(parts)
 
 
 def _reasons(comparisons: Sequence[Comparison], requirement: str, alpha: float) -> list[str]:
