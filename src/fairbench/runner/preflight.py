@@ -67,6 +67,7 @@ def run_preflight(
     _say_about_arenas(study, probed, say)
     optimizers: dict[str, ResolvedOptimizer] = {}
     costs: dict[str, dict[str, FirstSteps]] = {}
+    measured_study = study
     order = order_of_checks(suite)
     seconds = 0.0  # of the last check
     for number, name in enumerate(order, 1):
@@ -74,9 +75,12 @@ def run_preflight(
         if began - last_message > QUIET_SECONDS:
             say(f"measuring {name}, {suite.noun} {number} of {len(order)}{expected_time(suite, name, seconds)}")
             last_message = began
-        measured = call(optimizer_and_seconds, study, name, suite.optimizers[name], slot, probed)
+        measured = call(optimizer_and_seconds, measured_study, name, suite.optimizers[name], slot, probed)
         optimizers[name] = build(ResolvedOptimizer, measured["optimizer"], ("optimizers", name))
         costs[name] = {arena: FirstSteps(**cost) for arena, cost in measured["arenas"].items()}
+        steps = min((cost.steps for cost in costs[name].values()), default=0)
+        if steps > suite.first_steps:  # the next ones begin with those, since fewer have shown no metric
+            measured_study = replace(study, suite=replace(suite, first_steps=steps))
         seconds = time.monotonic() - began
     optimizers = {name: optimizers[name] for name in suite.optimizers}
     costs = {name: costs[name] for name in suite.optimizers}
@@ -136,10 +140,9 @@ def _say_about_optimizers(
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
-    for cost_of_arena in costs.values():
-        for cost in cost_of_arena.values():
-            for notice in cost.notices:
-                say(notice)
+    notices = [notice for cost_of_arena in costs.values() for cost in cost_of_arena.values() for notice in cost.notices]
+    for notice in dict.fromkeys(notices):
+        say(notice)
     for arena in arenas:
         same_arms = _same_arms(optimizers, arena, costs)
         if same_arms:

@@ -136,9 +136,11 @@ def test_the_first_check_of_a_program(tmp_path, monkeypatch, rest, keys, said):
 
 def test_a_check_that_finds_no_metric_within_two_steps_takes_those_of_the_shortest_trial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_program(tmp_path, "if steps < 8:\n    raise SystemExit()\n" + PLAIN)
+    program = "open('starts', 'a').write(f'{steps} ')\nif steps < 8:\n    raise SystemExit()\n" + PLAIN
+    write_program(tmp_path, program)
     _, said = checked(load_suite("mine.toml"))
-    assert "the program reports no val/loss within 2 steps, so the check takes 10" in said
+    assert said.count("the program reports no val/loss within 2 steps, so the check takes 10") == 1
+    assert Path("starts").read_text().split() == ["2", *["10"] * 6]  # the second optimizer begins with 10
 
 
 def test_a_program_that_fails_in_its_first_run_is_started_once(tmp_path, monkeypatch):

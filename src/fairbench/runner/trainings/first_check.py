@@ -64,14 +64,17 @@ class FirstCheck:
         self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
         self.notices: list[str] = []
         self._rewritten = ""
+        self._steps = 0
 
     def first(self) -> Run:
         """The first run. Raises `UsageError` with all that is missing."""
         try:
-            return self._first()
+            first = self._first()
         except WrongReport as error:
             missing = self._missing(error.asked)
             raise ProgramError(". Also, ".join([str(error).removesuffix("."), *missing])) from error
+        self._steps = first.steps
+        return first
 
     def _first(self) -> Run:
         """The first run. If its reports are wrong after so few steps, it takes those of the shortest trial.
@@ -87,11 +90,10 @@ class FirstCheck:
             return self._runs.run(steps, seed)
         except WrongReport as error:
             again = self._runs.run(shortest, seed)
-            if self.is_first_of_suite:
-                reason = f"the program reports no {error.missing} within {steps} steps"
-                if not error.missing:
-                    reason = f"the reports of {steps} steps are wrong ({error})"
-                self.notices.append(f"{reason}, so the check takes {shortest}")
+            reason = f"the program reports no {error.missing} within {steps} steps"
+            if not error.missing:
+                reason = f"the reports of {steps} steps are wrong ({error})"
+            self.notices.append(f"{reason}, so the check takes {shortest}")
             return again
 
     def start_and_step(self, first: Run) -> tuple[float, float]:
@@ -235,6 +237,7 @@ class FirstCheck:
         return FirstSteps(
             seconds=step,
             start_seconds=start,
+            steps=self._steps,
             unmeasured=not measured,
             lacks_test=self._study.suite.decides == "test" and not tested,
             told_by_name=self._is_told_by_name(asked),

@@ -29,6 +29,7 @@ class FirstSteps:
     Attributes:
         seconds: those of a training step.
         start_seconds: those from the start of a program to its first step.
+        steps: the steps of the first run of a program whose reports were right; 0 if none was measured.
         unmeasured: whether the time of a trial is not known.
         lacks_test: whether the verdict is about the test split, and the program has reported none.
         told_by_name: whether a program makes the optimizer itself, by its name.
@@ -43,6 +44,7 @@ class FirstSteps:
 
     seconds: float
     start_seconds: float = 0.0
+    steps: int = 0
     unmeasured: bool = False
     lacks_test: bool = False
     told_by_name: bool = False
