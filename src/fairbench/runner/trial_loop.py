@@ -245,10 +245,12 @@ class TrialLoop:
                 self._write(spec, ended)
             elif ended.unsaved:
                 self._observer.say(f"{self._label(spec)} could not be saved: {ended.unsaved}")
-        number_saved = sum(self._store.checkpoint(trial).exists() for trial in self._running)
+        ended_here = {each.id for each in self._collected if isinstance(each, WholeRecord)}
+        stopped = [trial for trial in self._running if trial not in ended_here]
+        number_saved = sum(self._store.checkpoint(trial).exists() for trial in stopped)
         if number_saved:
             self._observer.say(f"{plural(number_saved, 'running trial')} stopped with a checkpoint")
-        number_begun = sum(self._store.program_folder(trial).exists() for trial in self._running)
+        number_begun = sum(self._store.program_folder(trial).exists() for trial in stopped)
         if number_begun:
             resumed = "a program that saves checkpoints of its own continues from its last one, others begin again"
             self._observer.say(f"{plural(number_begun, 'program')} stopped; {resumed}")
