@@ -223,16 +223,22 @@ OPTIONS = {**_REAL_NUMBERS, **_WHOLE_NUMBERS, **_CHOICES, **_SWITCHES}
 
 NUMBERS = tuple(name for name, option in OPTIONS.items() if option.sharing is Sharing.NONE)
 """Options that may be vectors over the tensors of a bucket on every device."""
-NUMBERS_ON_HOST = tuple(name for name, option in OPTIONS.items() if option.sharing is not Sharing.ALL)
-"""Those that may be vectors over tensors in host memory."""
+NUMBERS_OF_DEVICE = tuple(name for name, option in OPTIONS.items() if option.sharing is Sharing.ALL_ON_A_DEVICE)
+"""Those that may be vectors over tensors in host memory only; `betas` is the first."""
+NUMBERS_ON_HOST = (*NUMBERS, *NUMBERS_OF_DEVICE)
+"""All that may be vectors over tensors in host memory."""
+OTHERS = tuple(name for name in OPTIONS if name not in NUMBERS_ON_HOST)
+"""Those that are vectors nowhere."""
 
 
 values_of = itemgetter(*OPTIONS)
 """The values of all options in a complete group, in the order of `OPTIONS`."""
 numbers_of = itemgetter(*NUMBERS)
 """Those of the options in NUMBERS."""
-others_of = itemgetter(*[name for name in OPTIONS if name not in NUMBERS])
-"""Those of the options that are not in NUMBERS."""
+numbers_of_device_of = itemgetter(*NUMBERS_OF_DEVICE)
+"""Those of the options in NUMBERS_OF_DEVICE."""
+others_of = itemgetter(*OTHERS)
+"""Those of the options in OTHERS."""
 _PLAIN = frozenset({float, int, bool, str, tuple, NoneType})
 
 

@@ -2,14 +2,14 @@
 
 It depends on options, on which parameters have gradients, and on metadata and addresses of tensors, but on no value.
 A later step compares all of this, which takes a small part of the time of a new plan. Numbers, such as the learning
-rate, and the addresses of gradients may change, and in host memory all addresses: the step reads them again. After any
-other change a new plan is made. Several plans are kept, since parameters may have gradients in turns.
+rate, and the addresses of gradients may change, and in host memory betas, eps and all addresses: the step reads them
+again. After any other change a new plan is made. Several plans are kept, since parameters may have gradients in turns.
 """
 
 from array import array
 from collections import Counter
 from collections.abc import MutableMapping, Sequence
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -50,7 +50,7 @@ class Key(NamedTuple):
     conditions: Conditions
     is_distributed: bool
     has_tensors: bool  # whether a number is a tensor in host memory
-    others: list[tuple[Any, ...]]  # the options of each group that are not in NUMBERS
+    others: list[tuple[Any, ...]]  # the options of each group in OTHERS
     counts: list[int]  # as in `Participants`
     param_ids: bytes  # likewise
 
@@ -73,12 +73,15 @@ class PlannedStep:
 
     Args:
         key: what the steps have in common.
-        reading: of the numbers that its buckets have, as in `KnownOptions`.
+        options: those of the first of these steps.
+        is_on_host: whether all parameters are in host memory.
     """
 
-    def __init__(self, key: Key, reading: int) -> None:
+    def __init__(self, key: Key, options: KnownOptions, is_on_host: bool) -> None:
         self.key = key
-        self.reading = reading
+        self.reading = options.reading  # of the numbers that its buckets have
+        self.numbers_of_device = options.numbers_of_device  # likewise
+        self.reads_all_numbers = is_on_host  # launches that are prepared have those of a device
         self.forget()
 
     def find(self, participants: Participants, every_state: MutableMapping[Tensor, State]) -> list[Found]:
@@ -136,6 +139,7 @@ class PlannedStep:
         if all(planned.guard is not None and planned.stream is not None for planned in buckets):
             self.buckets = buckets
             self.repetition = repetition
+            self.reads_all_numbers = not any(work.backend.on_device for work in works)
             executed: Counter[str] = Counter()
             for work in works:
                 executed[work.backend.name] += len(work.states)
@@ -174,12 +178,14 @@ class Plan:
             return NOTHING
         options = self.options
         key = Key(conditions, is_distributed, options.has_tensors, options.others, found.counts, found.ids)
-        planned = self._first_with(key)
+        planned = self._first_of(key)
         if planned is None:
-            self._steps = [PlannedStep(key, options.reading), *self._steps[: MOST_PLANS - 1]]
+            is_on_host = all(map(attrgetter("is_cpu"), found.params))
+            self._steps = [PlannedStep(key, options, is_on_host), *self._steps[: MOST_PLANS - 1]]
             return NOTHING
         numbers_changed = planned.reading != options.reading
         planned.reading = options.reading
+        planned.numbers_of_device = options.numbers_of_device
         found_buckets = planned.find(found, every_state)
         if not found_buckets:
             return Recalled(recurs=True)
@@ -194,10 +200,12 @@ class Plan:
             works.append(bucket.step(of_bucket, group_of_each, numbers_changed))
         return Recalled(works, recurs=True)
 
-    def _first_with(self, key: Key) -> PlannedStep | None:
-        """What is known about the steps with a key, which is then the first; None for a new key."""
+    def _first_of(self, key: Key) -> PlannedStep | None:
+        """What is known about the steps with this key and the present options, which is then the first; or None."""
         for position, planned in enumerate(self._steps):
-            if planned.key == key:
+            if planned.key != key:
+                continue
+            if planned.reads_all_numbers or planned.numbers_of_device == self.options.numbers_of_device:
                 if position > 0:
                     self._steps.insert(0, self._steps.pop(position))
                 return planned

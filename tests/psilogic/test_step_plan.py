@@ -62,6 +62,10 @@ def betas(optimizer):
     optimizer.param_groups[1]["betas"] = (0.5, 0.9)
 
 
+def epsilon(optimizer):
+    optimizer.param_groups[0]["eps"] = 1e-3
+
+
 def switch(optimizer):
     for group in optimizer.param_groups:
         group["adaptive_tau"] = False
@@ -146,13 +150,14 @@ STILL = [
     nothing,
     learning_rate,
     all_numbers,
+    betas,
+    epsilon,
     gradients_elsewhere,
     state_dict_loaded,
     moment_elsewhere,
     parameter_elsewhere,
 ]
 NEW_PLAN = [
-    betas,
     switch,
     array_for_betas,
     tensor_lr,
