@@ -107,7 +107,7 @@ def _add_run(commands: Commands[Parser]) -> None:
 
 
 def _add_plan(commands: Commands[Parser]) -> None:
-    text = "Show the trials of a run and the differences it can detect; run nothing."
+    text = "Show the trials of a run and the differences it can detect; run only the first check of a --program."
     command = add_command(commands, "plan", text, "running:plan", example="mini --seeds 10", json=True)
     add_suite_options(command)
     frozen = "also lock the plan: its directory accepts no other"

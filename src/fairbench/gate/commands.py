@@ -7,7 +7,9 @@ from typing import Any
 
 from fairbench.api.study import open as open_study
 from fairbench.common.errors import UsageError
+from fairbench.common.files import remove
 from fairbench.common.formatting import short_hash
+from fairbench.common.terminal import say
 from fairbench.gate.ledger import ABANDONED, Ledger
 from fairbench.gate.opened import STUDIES, Gate, changing, locked, read_gate, session_folders
 from fairbench.gate.removal import without
@@ -39,7 +41,8 @@ def init(declared: Mapping[str, Any], patterns: Sequence[str], new: bool, quiet:
     Args:
         declared: the settings, the metric and its direction, the steps and the metric of the test split.
         patterns: patterns of protected files.
-        new: whether a session follows another one of this repository.
+        new: whether a session follows another one of this repository. A session without a calibration has tried
+            nothing: one with other options takes its place.
         quiet: whether no progress is shown.
 
     Raises:
@@ -52,7 +55,12 @@ def init(declared: Mapping[str, Any], patterns: Sequence[str], new: bool, quiet:
         facts = _first_entry(repository, declared, patterns, earlier=len(folders))
         gate = None
         if folders and not new:
-            gate = _continued(read_gate(repository, completes=True), facts)
+            last = read_gate(repository, completes=True)
+            gate = _continued(last, facts)
+            if gate is None:
+                _discard(last)
+                folders = folders[:-1]
+                facts["earlier"] = len(folders)
         if gate is None:
             ledger = Ledger(folder / str(len(folders) + 1))
             ledger.append(facts)
@@ -83,7 +91,7 @@ def _first_entry(
 
 
 def _continued(gate: Gate, facts: Mapping[str, Any]) -> Gate | None:
-    """The last session, if its calibration is continued; None if another session begins."""
+    """The last session, if its calibration is continued; None if another one takes its place."""
     if gate.session.std:
         raise UsageError(
             f"{gate.ledger.folder} is the session of this repository; fairbench gate status shows it, and "
@@ -94,6 +102,17 @@ def _continued(gate: Gate, facts: Mapping[str, Any]) -> Gate | None:
     if is_same and gate.session.step is not None:
         return gate
     return None
+
+
+def _discard(gate: Gate) -> None:
+    """Remove a session that has no calibration, and say so.
+
+    The ledger goes first: without it the folder is no session, wherever a crash ends this.
+    """
+    reason = "has no finished calibration, so that it counts nothing"
+    say(f"session {gate.name} {reason}: a new one takes its place", is_error=True)
+    gate.ledger.path.unlink()
+    remove(gate.ledger.folder)
 
 
 def try_commit(revision: str, quiet: bool) -> Shown:

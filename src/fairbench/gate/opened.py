@@ -13,6 +13,7 @@ from fairbench.gate.session import Session
 from fairbench.gate.steps import PastStep, steps_of
 from fairbench.gate.training import Trainer
 from fairbench.runner.git import Repository
+from fairbench.study.records import Store
 
 STUDIES = "studies"
 """The folder of the studies of a session."""
@@ -34,6 +35,14 @@ class Gate:
     def steps(self) -> list[PastStep]:
         """The steps of the session so far."""
         return steps_of(self.ledger.entries)
+
+    @property
+    def ended_runs(self) -> int:
+        """The number of runs that have ended in a batch that was interrupted. The ledger gets a batch as a whole."""
+        if self.session.step is None:
+            return 0
+        (first_seed,) = self.ledger.next_seeds(1)
+        return Store(self.ledger.folder / STUDIES / str(first_seed)).final_trials()
 
     @property
     def name(self) -> str:

@@ -135,6 +135,8 @@ def _lines(gate: Gate, steps: Sequence[PastStep], step: PastStep, values: dict[s
     session = gate.session
     lines = [f"{step.verdict}: {step.kind} of {short_hash(step.commit)} {step.subject}".rstrip()]
     for text in step.value_texts:
+        if not step.runs:
+            break  # the step was interrupted before its first runs had ended
         lines.append(f"{gate.ledger.facts['metric']}: {text}{_compared_with(session, step)}")
     if step.end.get("reason"):
         lines.append(f"reason: {step.end['reason']}")
@@ -147,7 +149,11 @@ def _lines(gate: Gate, steps: Sequence[PastStep], step: PastStep, values: dict[s
     left = percent(values["level_left"])
     pending = plural(len(session.pending), "keep")
     lines.append(f"base {short_hash(session.base)}, head {short_hash(session.head)}, {pending} pending")
-    lines.append(f"{plural(session.runs, 'run')} so far; level left {left} of {percent(ALPHA)}")
+    runs = f"{plural(session.runs, 'run')} so far"
+    waiting = gate.ended_runs
+    if waiting:
+        runs += f", and {waiting} of the {step.kind} that was interrupted"
+    lines.append(f"{runs}; level left {left} of {percent(ALPHA)}")
     if session.std:
         seen = number(values["detectable"], 2)
         lines.append(f"sd over seeds {number(session.std, 2)}; the next certificate detects a gain of {seen}")

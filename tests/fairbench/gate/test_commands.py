@@ -4,11 +4,15 @@ import csv
 import io
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from repositories import INIT, commit, gate, git, make_repository
+from repositories import INIT, PROGRAM, commit, gate, git, make_repository
 
 from fairbench.cli.main import main
 
@@ -105,6 +109,41 @@ def test_what_a_session_refuses_trains_nothing(tmp_path, monkeypatch, capsys):
     commit(5, "adds", evaluate="the metric", evaluation="x = 1\n")
     assert "evaluation.py is protected" in gate(capsys, "try")[1]
     assert gate(capsys, "status")[1]["runs"] == 6
+
+
+def test_a_session_that_was_stopped_in_its_calibration_is_replaced_by_one_with_another_command(
+    tmp_path, monkeypatch, capsys
+):
+    make_repository(tmp_path / "work", monkeypatch)
+    slow = f"""
+import time
+from pathlib import Path
+Path({str(tmp_path)!r}, "run-" + seed).touch()
+if len(list(Path({str(tmp_path)!r}).glob("run-*"))) > 2:
+    time.sleep(60)
+"""
+    Path("train.py").write_text(PROGRAM + slow)
+    git("commit", "-qam", "slow after two runs")
+    words = [sys.executable, "-m", "fairbench", "gate", "init", *INIT]
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while len(list(tmp_path.glob("run-*"))) < 3:
+        time.sleep(0.05)
+        assert command.poll() is None
+    command.send_signal(signal.SIGTERM)
+    command.communicate()
+    assert command.returncode == 75
+    assert main(["gate", "status"]) == 0
+    shown = capsys.readouterr().out
+    assert "0 runs so far, and 2 of the calibration that was interrupted; " in shown
+    assert "val_loss" not in shown
+    commit(0, "quick")
+    assert main(["gate", "init", *INIT]) == 0
+    printed = capsys.readouterr()
+    assert "session 1 has no finished calibration, so that it counts nothing: a new one takes its place" in printed.err
+    assert "6 runs so far; " in printed.out
+    assert [path.name for path in Path(".git/fairbench/gate").glob("[0-9]*")] == ["1"]
+    ledger = Path(".git/fairbench/gate/1/ledger.jsonl").read_text()
+    assert json.loads(ledger.splitlines()[0])["earlier"] == 0
 
 
 def test_a_program_that_fails_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
