@@ -65,7 +65,7 @@ def resolve_optimizer(name: str, plan: OptimizerPlan, extra: Collection[str] = (
         UsageError: the optimizer cannot be imported, or it does not take an argument that it would get.
     """
     if plan.factory == BY_PROGRAM:
-        return _made_by_program(name, plan)
+        return made_by_program(name, plan)
     with explained(lambda error: f"optimizers.{name}: cannot be loaded: {one_line(error)}"):
         return _imported(name, plan, extra)
 
@@ -104,7 +104,7 @@ def _imported(name: str, plan: OptimizerPlan, extra: Collection[str]) -> Resolve
     )
 
 
-def _made_by_program(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
+def made_by_program(name: str, plan: OptimizerPlan) -> ResolvedOptimizer:
     """An optimizer that a program makes, so that nothing of it can be checked here."""
     lr_scale, lr = rates_of(name, plan)
     return ResolvedOptimizer(

@@ -22,9 +22,9 @@ from fairbench.runner.first_costs import Costs, arenas_with, preflight_of
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
-from fairbench.runner.trainings.before_start import before_training, expected_time, order_of_checks
+from fairbench.runner.trainings.before_start import before_training
 from fairbench.runner.trainings.measured import FirstSteps
-from fairbench.runner.trainings.placeholders import check_placeholders
+from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
@@ -50,12 +50,11 @@ def run_preflight(
     process. Arenas that differ only in the number of their steps and in their schedule are measured once. They are
     measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
-    check_placeholders(suite, slot)
+    before_training(suite, slot, say)
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
         say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
-    before_training(suite, slot, say)
     last_message = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}

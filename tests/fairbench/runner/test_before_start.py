@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairbench.common.errors import ProgramError
-from fairbench.runner.trainings.before_start import check_scripts, expected_time, lost_seed, order_of_checks
+from fairbench.runner.trainings.before_start import check_scripts, lost_seed
+from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants

@@ -8,7 +8,7 @@ clock is wrong, and takes no driver of a copied directory for a live one.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +52,11 @@ class Liveness:
 
     def alive(self) -> list[DriverStatus]:
         """The statuses of the drivers that are known to be alive; nothing is written."""
-        return [self._corrected(status) for status in read_statuses(self._directory) if self._is_alive(status)]
+        return self._alive_of(read_statuses(self._directory))
+
+    def _alive_of(self, statuses: Iterable[DriverStatus]) -> list[DriverStatus]:
+        """Those of some statuses whose drivers are known to be alive, with their timestamps corrected."""
+        return [self._corrected(status) for status in statuses if self._is_alive(status)]
 
     def _is_alive(self, status: DriverStatus) -> bool:
         """Whether a driver is known to be alive: by its process on this machine, or else by its beat."""
@@ -65,13 +69,13 @@ class Liveness:
 
     def wait_until_known(self, wait: Callable[[], None] = lambda: None) -> list[DriverStatus]:
         """The statuses of the live drivers; calls `wait` for up to BEAT_WAIT seconds while some may be alive."""
-        statuses = read_statuses(self._directory)
-        while sum(self._is_unknown(status) for status in statuses):  # `any` would stop, and not look at each of them
+        while True:
+            statuses = read_statuses(self._directory)
+            unknown = [status for status in statuses if self._is_unknown(status)]
+            if not unknown:
+                return self._alive_of(statuses)
             wait()
             time.sleep(POLL)
-            statuses = read_statuses(self._directory)
-        alive = [status for status in statuses if self._is_alive(status)]
-        return [self._corrected(status) for status in alive]
 
     def _is_unknown(self, status: DriverStatus) -> bool:
         """Whether a driver of another machine may be alive: its beat was first seen less than BEAT_WAIT seconds ago."""

@@ -8,12 +8,14 @@ from fairbench.arenas.program import TASK, ProgramOptions
 from fairbench.arenas.program_code import code_of
 from fairbench.arenas.program_command import PLACEHOLDER, VARIABLE, words_of
 from fairbench.common.errors import ProgramError
-from fairbench.common.formatting import duration
-from fairbench.common.wording import OPTIMIZER
+from fairbench.optimizers.resolve import made_by_program
+from fairbench.optimizers.spec import BY_PROGRAM
 from fairbench.optimizers.variant import VariantPlan
+from fairbench.study.planned_trial import typical_trial
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
-from fairbench.training.program_start import folder_of
+from fairbench.training.program_start import folder_of, start_of
 
 LAUNCHERS = ("python", "pypy", "torchrun")
 """The beginnings of the names of commands whose first word that is no option is the script that they start."""
@@ -28,12 +30,6 @@ PASS_SEED = (
 """What to do if the seed does not reach a program."""
 OURS = b"fairbench"
 """A program whose files do not have this word, in any case, asks `fairbench.trial` for nothing."""
-
-
-QUICK = 40.0
-"""A run that takes more seconds is not repeated."""
-REPEATED_RUNS = 3
-"""The runs of the first variant: the first one, one with another seed, and one with the same seed."""
 
 
 class _Command(NamedTuple):
@@ -66,8 +62,9 @@ def before_training(suite: Suite, slot: DeviceSlot, say: Callable[[str], None]) 
         say: shows a message.
 
     Raises:
-        ProgramError: a script does not exist.
+        UsageError: a command has a placeholder that no trial sets, or names a script that does not exist.
     """
+    check_placeholders(suite, slot)
     check_scripts(suite, slot)
     if suite.first_steps:
         message = lost_seed(suite, slot)
@@ -75,33 +72,25 @@ def before_training(suite: Suite, slot: DeviceSlot, say: Callable[[str], None]) 
             say(message)
 
 
-def order_of_checks(suite: Suite) -> list[str]:
-    """The optimizers or variants in the order of their first checks.
+def check_placeholders(suite: Suite, slot: DeviceSlot) -> None:
+    """Raise `UsageError` if the command of a program has a placeholder that a trial does not set.
 
-    Variants begin with the last one, and the reference follows at the end: it is the one that is known to work.
+    The options of other optimizers than those that programs make are known only when their classes are loaded, which is
+    slow: their first check finds such a placeholder.
     """
-    names = list(suite.optimizers)
-    if suite.noun == OPTIMIZER:
-        return names
-    others = [name for name in reversed(names) if name != suite.reference]
-    return [*others, suite.reference]
-
-
-def expected_time(suite: Suite, name: str, seconds: float) -> str:
-    """How long the first check of a variant takes, for a message; empty if that is not known.
-
-    Args:
-        suite: the suite.
-        name: the variant.
-        seconds: those of the check before; 0 without one.
-    """
-    if suite.noun == OPTIMIZER or not seconds:
-        return ""
-    runs = 1
-    is_repeated = name == next(iter(suite.optimizers)) and seconds < QUICK
-    if is_repeated:
-        runs = REPEATED_RUNS
-    return f", about {duration(runs * seconds)}"
+    for arena, optimizer in suite.arms:
+        plan = suite.optimizers[optimizer]
+        if suite.task(arena) != TASK or plan.factory != BY_PROGRAM:
+            continue
+        study = ResolvedSuite(
+            suite=suite,
+            device=slot.kind,
+            arenas={arena: ResolvedArena(fingerprint="", code={}, starts={})},
+            optimizers={optimizer: made_by_program(optimizer, plan)},
+            environment={},
+        )
+        trial = typical_trial(study, arena, optimizer, "final")
+        start_of(trial, Path(), slot, ProgramOptions(**suite.arenas[arena].model))
 
 
 def check_scripts(suite: Suite, slot: DeviceSlot) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.exact_values import FEW_EXAMPLES
 from fairbench.runner.equal_trials import Values, ignored_rate
-from fairbench.runner.trainings.before_start import QUICK
+from fairbench.runner.trainings.order_of_checks import QUICK
 from fairbench.runner.trainings.program_runs import Run
 from fairbench.study.trial_spec import TrialSpec
 

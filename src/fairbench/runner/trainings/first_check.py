@@ -9,9 +9,10 @@ from typing import Any
 
 from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import ProgramError
-from fairbench.runner.trainings.before_start import PASS_SEED, QUICK, SEED_LOST
+from fairbench.runner.trainings.before_start import PASS_SEED, SEED_LOST
 from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
 from fairbench.runner.trainings.measured import FirstSteps
+from fairbench.runner.trainings.order_of_checks import QUICK
 from fairbench.runner.trainings.program_runs import LONGEST, ProgramRuns, Run, WrongReport
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.training.device_slot import DeviceSlot
