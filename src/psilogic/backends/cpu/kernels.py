@@ -249,35 +249,38 @@ def _which_are_centered(work: BucketStep) -> Any:
 
 def _in_order(work: BucketStep) -> Ordered | None:
     """The tensors of a bucket in the order of memory that kernels need; None if all of them lie so."""
-    bucket = work.owned
+    odd = work.once("odd", lambda: odd_tensors(_columns(work), work.owned.by_rows))
+    return Ordered(_columns(work), odd) if odd else None
+
+
+def _columns(work: BucketStep) -> list[TensorList]:
+    """The tensors that a kernel runs through; with Kahan's rounding also the errors of rounding."""
     columns = list(work.tensors)
-    if bucket.rounding == "kahan":
-        columns.append(local_states(bucket, work.states, "compensation"))
-    odd = work.once("odd", lambda: odd_tensors(columns, bucket.by_rows))
-    return Ordered(columns, odd) if odd else None
+    if work.owned.rounding == "kahan":
+        columns.append(local_states(work.owned, work.states, "compensation"))
+    return columns
 
 
 def _tensors(work: BucketStep, ordered: Ordered | None) -> dict[str, Any]:
     """The entries of a table that say where the tensors of a bucket are, and how their parameters are rounded."""
-    bucket = work.owned
+    kind = work.owned.rounding
     if ordered is None:
-        count = len(work.tensors.params)
         begin = work.addresses.buffer_info()[0]
-        size = count * work.addresses.itemsize
+        size = len(work.tensors.params) * work.addresses.itemsize
         columns: list[Any] = [Address(begin + k * size) for k in range(len(work.tensors))]
     else:
         columns = list(map(addresses, ordered.columns))
     errors = None
     rounding = None
-    if bucket.rounding != "nearest":
+    if kind != "nearest":
         seed = 0
-        if bucket.rounding == "stochastic":
+        if kind == "stochastic":
             seed = int(torch.randint(1 << 62, (), device="cpu"))
         elif ordered is None:
-            errors = addresses(local_states(bucket, work.states, "compensation"))
+            errors = addresses(_columns(work)[-1])
         else:
-            errors = columns[len(work.tensors)]
-        rounding = array("q", [ROUNDINGS[bucket.rounding], seed])
+            errors = columns[-1]
+        rounding = array("q", [ROUNDINGS[kind], seed])
     return {
         "params": columns[0],
         "grads": columns[1],
