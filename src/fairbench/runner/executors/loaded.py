@@ -5,10 +5,8 @@ import gc
 
 import fairbench.runner.executors.local  # noqa: F401 - each process needs it to read its job
 from fairbench.runner.code_identity import distributions_of
-from fairbench.training.environment import environment_of_program
 
 distributions_of()
-environment_of_program("cpu")
 gc.collect()
 gc.freeze()  # otherwise each process would write to every page that its garbage collector visits, and copy it
 atexit.register(gc.unfreeze)  # otherwise compiled libraries report leaks
