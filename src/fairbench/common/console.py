@@ -36,7 +36,7 @@ class Terminal(Console):
         with self.capture() as captured:
             super().print(*objects, **options)
         without_blanks = BLANKS_AT_ENDS.sub("", captured.get())
-        super().print(unwrapped(without_blanks), end="", crop=False)
+        super().print(Text(without_blanks), end="", no_wrap=True, overflow="ignore", crop=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Turn a string into text. The string is made visible first, so that its width is that of what is shown."""

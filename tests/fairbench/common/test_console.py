@@ -2,7 +2,7 @@
 
 import re
 
-LEFT_OUT = re.compile(r"columns left out, since the terminal is narrow: (.*?)\n\d+ of", re.DOTALL)
+LEFT_OUT = re.compile(r"columns left out, since the terminal is narrow:\s(.*?)\n\d+ of", re.DOTALL)
 
 
 def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them(monkeypatch, command):

@@ -214,4 +214,4 @@ def test_a_file_with_results_where_the_program_runs_is_named_by_its_option(tmp_p
     )
     command = ["run", "--program", f"{sys.executable} -S train.py", "--variant", "base", "--variant", "x: 1"]
     assert main([*command, "--metric", "val/loss:min", "--margin", "1", "-o", "out"]) == 2
-    assert "it has written where it runs: --results './runs/*/metrics.csv' reads that" in capsys.readouterr().err
+    assert "It has written where it runs: --results './runs/*/metrics.csv' reads that" in capsys.readouterr().err
