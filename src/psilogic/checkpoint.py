@@ -60,6 +60,20 @@ def _check_keys(state_dict: Mapping[str, Any]) -> None:
     )
 
 
+def _check_sizes(saved_groups: Sequence[StateDict], groups: Sequence[StateDict]) -> None:
+    """Raise ValueError unless the saved groups have as many parameters as those of the loading optimizer."""
+    saved_sizes = [len(group["params"]) for group in saved_groups]
+    sizes = [len(group["params"]) for group in groups]
+    if saved_sizes == sizes:
+        return
+    saved = ", ".join(map(str, saved_sizes))
+    own = ", ".join(map(str, sizes))
+    raise ValueError(
+        f"the state dict has other groups: {len(saved_sizes)} with {saved} parameters, and this optimizer has "
+        f"{len(sizes)} with {own}. Make the same groups before you load"
+    )
+
+
 def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> StateDict:
     """Make a state dict of this version from one of PsiLogic, torch's Adam or AdamW, or the published package.
 
@@ -68,8 +82,8 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         groups: the groups of the loading optimizer, for hyperparameters that the state dict does not contain.
 
     Raises:
-        ValueError: a newer psilogic wrote it, it belongs to an unsupported optimizer, or the shapes of Adam's moments
-            differ from those of the parameters; or it is no state dict of an optimizer.
+        ValueError: a newer psilogic wrote it, it belongs to an unsupported optimizer, it has other groups, or the
+            shapes of Adam's moments differ from those of the parameters; or it is no state dict of an optimizer.
     """
     _check_keys(state_dict)
     saved_groups = state_dict["param_groups"]
@@ -79,6 +93,7 @@ def migrate(state_dict: Mapping[str, Any], groups: list[dict[str, Any]]) -> Stat
         raise ValueError(
             f"the state dict has schema {newest}, this psilogic reads up to {SCHEMA}: upgrade psilogic to load it"
         )
+    _check_sizes(saved_groups, groups)
     states, others = _states_of_params(state_dict)
     entries = {key: _entry(saved) for key, saved in states.items()}
     if FROM_ADAMW in schemas:

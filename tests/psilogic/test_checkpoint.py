@@ -561,6 +561,8 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
     train(adamw, 0, 1)
     flattened_adamw = adamw.state_dict()
     flatten_a_moment(flattened_adamw)
+    params = parameters(torch.float32)
+    in_two_groups = torch.optim.AdamW([{"params": params[:1]}, {"params": params[1:3]}])
     shapes = r"does not fit parameter 0 in group 0: exp_avg_sq has the shape \(\d+,\), the parameter has \(\d+, "
     for state_dict, complaint in (
         (
@@ -572,7 +574,8 @@ def test_what_cannot_be_continued_is_refused_and_changes_nothing() -> None:
         (published(True, lion_mode=True), "lion_mode=True"),
         (flattened, shapes),
         (flattened_adamw, shapes),
-        (torch.optim.AdamW(parameters(torch.float32)[:2]).state_dict(), "doesn't match the size"),
+        (torch.optim.AdamW(parameters(torch.float32)[:2]).state_dict(), "other groups: 1 with 2 parameters"),
+        (in_two_groups.state_dict(), "other groups: 2 with 1, 2 parameters, and this optimizer has 1 with 3"),
     ):
         with pytest.raises(ValueError, match=complaint):
             mine.load_state_dict(state_dict)

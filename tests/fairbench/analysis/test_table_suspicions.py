@@ -79,6 +79,16 @@ def test_fractions_among_percentages_are_refused(change, words):
         fb.verdicts(rows(change), metric="test_acc")
 
 
+WIDE = "optimizer,seed0,seed1,seed2\nAdamW,0.912,0.915,0.909\nLion,90.77,91.1,90.2\nMuon,0.921,0.922,0.919\n"
+
+
+def test_percentages_among_fractions_are_refused_in_a_table_without_the_name_of_its_metric():
+    words = r"value of Lion seed 0, .* is 90\.2 to 91\.1, others are 0\.909 to 0\.922: percentages among fractions"
+    with pytest.raises(UsageError, match=words):
+        fb.verdicts(io.StringIO(WIDE), better="higher")
+    assert fb.verdicts(io.StringIO(WIDE), better="lower").notes, "such as seconds"
+
+
 def test_a_factor_of_a_hundred_in_a_metric_without_a_known_unit_is_noted():
     (note,) = fb.verdicts(rows(one_in_fractions, metric="quality"), metric="quality", better="higher").notes
     assert note.startswith("check the units: quality of Lion seed 1 in cifar10 is 0.909")

@@ -69,7 +69,7 @@ def arenas_of(entries: Entries, asked: Question, notes: list[str]) -> list[Arena
         margin = _margin(readings, asked)
         runs = one_of_each_run(readings, asked.at, direction, notes)
         arms = arms_of(runs, notes)
-        check_units(runs, metric, notes)
+        check_units(runs, metric, direction, notes)
         notes += notes_on_other_metrics(readings, runs, entries)
         notes += notes_on_equal_values(runs)
         said_by_table = bool(readings[0].texts.get("better"))

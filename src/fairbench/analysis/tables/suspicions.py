@@ -1,7 +1,7 @@
 """What a table may have gotten wrong: fractions among percentages, and runs of which another metric diverged."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import median
 
 from fairbench.analysis.tables.cell_numbers import FINISHED, given_texts, is_lost, value_of, words
@@ -21,15 +21,22 @@ POSSIBLE = (20.0, 1000.0)
 """The ratios of their medians that mixed units may explain."""
 
 
-def check_units(runs: Sequence[Reading], metric: str, notes: list[str]) -> None:
+UNNAMED = "value"
+"""The name of a metric that has none, such as that of a table with a column for each seed."""
+
+
+def check_units(runs: Sequence[Reading], metric: str, direction: str, notes: list[str]) -> None:
     """Refuse the fractions of an arena that stand among percentages, or add a note where it is not sure.
 
     Args:
         runs: a reading of each run in an arena.
+        metric: the metric.
+        direction: "min" or "max".
         notes: messages for the user, to which this function adds its own.
 
     Raises:
-        UsageError: values of a metric that is a percentage differ by a factor of about 100.
+        UsageError: values of a metric that is a percentage, or of one without a name whose higher values are better,
+            differ by a factor of about 100.
     """
     values = {index: run.value() for index, run in enumerate(runs)}
     finite = {index: value for index, value in values.items() if value is not None and math.isfinite(value)}
@@ -46,23 +53,36 @@ def check_units(runs: Sequence[Reading], metric: str, notes: list[str]) -> None:
     ratio = median(percentages.values()) / median(fractions.values())
     few = fractions
     many = percentages
+    what = "fractions among percentages"
     if len(percentages) < len(fractions):
         few = percentages
         many = fractions
+        what = "percentages among fractions"
     names = some(list(dict.fromkeys(_name(runs[index]) for index in few)))
     first = next(iter(few))
-    span = f"{min(many.values()):g} to {max(many.values()):g}"
-    place = runs[first].entry.arena
-    message = f"{metric} of {names} in {place} is {few[first]:g}, others are {span}: fractions among percentages"
-    if is_percentage(metric) and SURE[0] <= ratio <= SURE[1]:
-        raise UsageError(
-            f"{runs[first].location}: {message}; write all in one unit, or a percent sign behind all values if they "
-            "are right"
-        )
+    arena = runs[first].entry.arena
+    place = "" if arena == metric else f" in {arena}"  # without arenas, the metric takes the place of one
+    message = f"{metric} of {names}{place} is {_span(few.values())}, others are {_span(many.values())}: {what}"
+    is_sure = SURE[0] <= ratio <= SURE[1]
+    if is_percentage(metric) and is_sure:
+        remedy = "write all in one unit, or a percent sign behind all values if they are right"
+        raise UsageError(f"{runs[first].location}: {message}; {remedy}")
+    if metric == UNNAMED and direction == "max" and is_sure:
+        remedy = "write all in one unit, or in a column with the name of the metric if they are right"
+        raise UsageError(f"{runs[first].location}: {message}; {remedy}")
     is_known_other = bool(direction_of(metric)) and not is_percentage(metric)
     lowest, highest = POSSIBLE if is_percentage(metric) else SURE
     if not is_known_other and lowest <= ratio <= highest:
         notes.append(f"check the units: {message}?")
+
+
+def _span(values: Collection[float]) -> str:
+    """The lowest and the highest of some values in words, or the only one."""
+    lowest = min(values)
+    highest = max(values)
+    if lowest == highest:
+        return f"{lowest:g}"
+    return f"{lowest:g} to {highest:g}"
 
 
 def _name(run: Reading) -> str:
