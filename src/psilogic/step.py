@@ -135,7 +135,7 @@ class BucketStep:
     decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
 
     def once(self, name: str, build: Callable[[], T]) -> T:
-        """What `build` returns, which is called once for all steps of a plan: no value and no gradient counts in it."""
+        """What `build` returns, called once for all steps of a plan: no value counts in it, of gradients only metadata."""
         if name not in self.kept:
             self.kept[name] = build()
         result: T = self.kept[name]
