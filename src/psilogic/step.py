@@ -135,7 +135,7 @@ class BucketStep:
     decision: Decision | None = None  # the detector's; None if nothing observes it and nothing fired
 
     def once(self, name: str, build: Callable[[], T]) -> T:
-        """What `build` returns, called once for all steps of a plan: no value counts in it, of gradients only metadata."""
+        """What `build` returns, called once for all steps of a plan: from no values, and only metadata of gradients."""
         if name not in self.kept:
             self.kept[name] = build()
         result: T = self.kept[name]
