@@ -69,7 +69,10 @@ def one_in_percentages(optimizer, seed, accuracy):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (muon_in_fractions, r"line 8: test_acc of Muon seed 0, Muon seed 1, Muon seed 2 in cifar10 is 0\.907 to 0\.915,"),
+        (
+            muon_in_fractions,
+            r"line 8: test_acc of Muon seed 0, Muon seed 1, Muon seed 2 in cifar10 is 0\.907 to 0\.915,",
+        ),
         (one_in_fractions, r"line 6: test_acc of Lion seed 1 in cifar10 is 0\.909, others are 89\.4 to 91\.5"),
         (one_in_percentages, r"line 6: test_acc of Lion seed 1 in cifar10 is 90\.9, others are 0\.894 to 0\.915"),
     ],
