@@ -148,15 +148,19 @@ def have_one_dtype(dtypes: Container[torch.dtype], columns: Sequence[TensorList]
     return len(found) == 1 and found.pop() in dtypes
 
 
+def have_same_numels(columns: Sequence[TensorList]) -> bool:
+    """Whether the tensors of each parameter (one of each column) have as many elements."""
+    numels = list(map(Tensor.numel, columns[0]))
+    return all(list(map(Tensor.numel, xs)) == numels for xs in columns[1:])
+
+
 def same_layouts(columns: Sequence[TensorList], by_rows: bool) -> bool:
     """Whether the tensors of each parameter (one of each column) have the same layout in memory, without gaps.
 
     With `by_rows` also whether the rows of dimension 0 are there one after the other.
     """
-    numels = list(map(Tensor.numel, columns[0]))
-    for xs in columns[1:]:
-        if list(map(Tensor.numel, xs)) != numels:
-            return False
+    if not have_same_numels(columns):
+        return False
     if all(all(map(Tensor.is_contiguous, xs)) for xs in columns):
         return True
     return all(_same_layout(tensors, by_rows) for tensors in zip(*columns, strict=True))

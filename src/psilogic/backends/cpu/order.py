@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from psilogic.tensors.memory import are_rows_first, is_dense, used_strides
+from psilogic.tensors.memory import are_rows_first, have_same_numels, is_dense, used_strides
 from psilogic.tensors.norms import TensorList
 
 GRADIENTS = 1
@@ -57,10 +57,8 @@ def can_be_ordered(columns: Sequence[TensorList]) -> bool:
 
     Elements of a gradient may share memory, as those of an expanded one; those of other tensors must not.
     """
-    numels = list(map(Tensor.numel, columns[0]))
-    for xs in columns[1:]:
-        if list(map(Tensor.numel, xs)) != numels:
-            return False
+    if not have_same_numels(columns):
+        return False
     if all(all(map(Tensor.is_contiguous, xs)) for xs in columns):
         return True
     for tensors in zip(*columns, strict=True):
