@@ -471,6 +471,7 @@ def test_a_program_without_a_test_split_is_judged_on_its_validation_split(tmp_pa
     assert said in " ".join(shown.split())
     (flag,) = [flag for flag in fb.open("out").audit().rows if flag.name == "selection on what is reported"]
     assert (flag.severity, "about the validation split" in flag.evidence) == ("warn", True)
+    assert "report `test/...`" in flag.advice  # not what to report of the validation split
     records = pyarrow.parquet.read_table("out/records.parquet").to_pylist()
     measured = {row["val_loss"] for row in records if row["stage"] == "final"}
     assert {float(row["val"]) for row in rows_of("summary.csv")} <= measured

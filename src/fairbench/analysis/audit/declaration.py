@@ -113,7 +113,7 @@ def of_another_plan(case: Analyses) -> str:
 @check(
     "selection on what is reported",
     "fail",
-    "Leave out `breaks`; a training program then reports values of a test split as well.",
+    "Let a program report `test/...` as well as `val/...`; a suite leaves out `breaks`.",
 )
 def selection_on_report(case: Analyses) -> tuple[Severity, str]:
     """Settings are selected on the split that the report shows (fail; warn for programs, which often have one)."""
