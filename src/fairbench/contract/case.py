@@ -25,6 +25,8 @@ from fairbench.training.trainer import Trainer
 TASK = str(Path(__file__).with_name("task.toml"))
 SOME_STEPS = 12
 """The number of steps of a check of single steps. Work that is done in every tenth step shows in them, too."""
+MOST_STEPS = 30
+"""The most steps in which a check waits for steps that move weights. Some optimizers skip steps of large gradients."""
 ObservedT = TypeVar("ObservedT")
 
 
@@ -174,6 +176,27 @@ def around_step(trainer: Trainer, observe: Callable[[], ObservedT]) -> tuple[Obs
     trainer.train_one_step()
     trainer.needs.own_step = step
     return observed[0], observed[1]
+
+
+def train_moving_steps(trainer: Trainer, count: int, most: int = MOST_STEPS) -> int:
+    """Take steps until some have moved weights. A step that an optimizer skips shows nothing of how it takes steps.
+
+    Args:
+        trainer: the training.
+        count: the number of steps that must move weights.
+        most: the most steps that are taken.
+
+    Returns:
+        How many of the steps have moved weights; less than `count` if `most` steps were not enough.
+    """
+    moving = 0
+    for _ in range(most):
+        old = weights(trainer)
+        trainer.train_one_step()
+        moving += any(moves(old, weights(trainer)))
+        if moving == count:
+            break
+    return moving
 
 
 def weights(trainer: Trainer) -> list[Tensor]:

@@ -5,27 +5,44 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from fairbench.common.checks import Severity, check
-from fairbench.contract.case import Case, SmallTraining, around_step, tensors, weights
+from fairbench.contract.case import MOST_STEPS, Case, SmallTraining, around_step, tensors, train_moving_steps, weights
 from fairbench.training.optimizer_needs import recomputes
+from fairbench.training.trainer import Trainer
+
+GRADIENT_SCALES = (1.0, 1e4)
+"""Factors of the gradients that a step must not change. The task clips its gradients to a norm of 1."""
 
 
 @check("gradients untouched", "warn", "work on a copy: p.grad may be accumulated, logged or clipped after the step")
 def gradients_untouched(case: Case) -> tuple[Severity, str]:
-    """A step does not change p.grad."""
+    """A step does not change p.grad, be it small or large."""
     if recomputes(case.optimizer.needs):
         return "note", "not tried: it has them computed several times"
-    trainer = case.training(1)
+    for scale in GRADIENT_SCALES:
+        evidence = _changed_gradients(case.training(1), scale)
+        if evidence:
+            if scale > 1:
+                evidence += f" if the gradients are {scale:g} times as large as those of this training"
+            return "warn", evidence
+    return "pass", "p.grad is the same after a step, bit for bit, also if it is large"
+
+
+def _changed_gradients(trainer: Trainer, scale: float) -> str:
+    """What a step does to gradients that were multiplied by a factor; empty if it leaves them as they are."""
+    factors = iter((scale, 1.0))  # before the step and after it
 
     def gradients() -> list[Tensor]:
-        return [p.grad.detach().clone() for p in trainer.params if p.grad is not None]
+        present = [p.grad.detach() for p in trainer.params if p.grad is not None]
+        factor = next(factors)
+        return [gradient.mul_(factor).clone() for gradient in present]
 
     old, new = around_step(trainer, gradients)
     if len(new) < len(old):
-        return "warn", f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
+        return f"{len(old) - len(new)} of {len(old)} tensors have no gradient after a step"
     changed = sum(not torch.equal(before, after) for before, after in zip(old, new, strict=True))
     if changed:
-        return "warn", f"a step changes p.grad of {changed} of {len(old)} tensors"
-    return "pass", "p.grad is the same after a step, bit for bit"
+        return f"a step changes p.grad of {changed} of {len(old)} tensors"
+    return ""
 
 
 @check("missing gradients", "fail", "skip a parameter whose p.grad is None, and create its state at its first gradient")
@@ -43,10 +60,10 @@ def missing_gradients(case: Case) -> tuple[Severity, str]:
     old, new = around_step(trainer, remove_gradient)
     if not torch.equal(old, new):
         return "fail", "a parameter without a gradient is moved"
-    for _ in range(2):
-        trainer.train_one_step()
+    if not train_moving_steps(trainer, 2):
+        return "fail", f"no step moves the weights in {MOST_STEPS} steps"
     if torch.equal(idle, new):
-        return "fail", "a parameter that gets its first gradient in step 2 is not moved in steps 2 and 3"
+        return "fail", "a parameter that gets its first gradient in step 2 is not moved in the next two steps"
     return "pass", "a parameter without a gradient does not move, and is trained once it has one"
 
 

@@ -79,6 +79,8 @@ def passes(optimizer, check, evidence):
 LEARNING = [
     fails("NoBiases", "every tensor", "tensors with a gradient never move, such as vit.embeddings.patch"),
     fails("Freezes", "every tensor", "with a gradient into torch.float32"),
+    notes("Skips", "every tensor", "of 40 steps, such as step 1, move no weight although there are gradients"),
+    passes("Skips", "lr schedule", "0.50 times as far, lr 0 not at all"),
     fails("Halves", "every tensor", "into torch.bfloat16"),
     warns("Curved", "unused parts", "'curvature' stays 0 in 40 steps, update_curvature() is never called"),
     passes("Sharp", "unused parts", "every state changes"),
@@ -93,11 +95,22 @@ GROUPS = [
     fails("OwnDecay", "parameter groups", "a weight decay of 0.1 in the last of several groups has no effect"),
     notes("torch.optim:LBFGS", "parameter groups", "not tried: it raises ValueError: LBFGS doesn't support"),
     passes("psilogic:PsiLogic", "parameter groups", "every group is trained with its own rate and weight decay"),
+    passes("Skips", "parameter groups", "every group is trained with its own rate and weight decay"),
+    fails(
+        "SharedCount", "order of groups", "with the two groups in the opposite order, 24 of 24 tensors end elsewhere"
+    ),
+    passes("WarmsUp", "order of groups", "the order of the groups does not matter"),
+    notes("Noisy", "order of groups", "not tried: a step draws random numbers"),
 ]
 REPEATING = [
     fails("Forgets", "resumes", "it keeps remembered on itself and not in its state"),
     fails("Lookahead", "resumes", " of 40 steps: it keeps remembered on itself"),
     fails("Unpicklable", "resumes", "torch.load(weights_only=True) refuses its state, which holds"),
+    warns("WarmsUp", "state_dict", "differs: it does not contain steps, which the optimizer keeps on itself"),
+    passes("Signs", "state_dict", "a training resumes from it bit for bit"),
+    warns("Masters", "loaded weights", "weights in bfloat16 that are loaded after the constructor are lost"),
+    warns("Masters32", "loaded weights", "weights in float32 that are loaded after the constructor are lost"),
+    passes("torch.optim:SGD", "loaded weights", "the first step starts from the weights that were loaded"),
     fails("Unseeded", "deterministic", "after 40 steps the weights of two runs differ by "),
     warns("Noisy", "global random state", "it changes torch's in step 1, torch's in step 2"),
 ]
@@ -114,6 +127,8 @@ GLOBAL_SETTINGS = [
 ]
 GRADIENTS = [
     warns("Sullies", "gradients untouched", "a step changes p.grad of 24 of 24 tensors"),
+    warns("Clips", "gradients untouched", "of 24 of 24 tensors if the gradients are 10000 times as large"),
+    passes("Skips", "missing gradients", "does not move, and is trained once it has one"),
     fails("Invents", "missing gradients", "a parameter without a gradient is moved"),
     fails("Divides", "zero gradients", "24 of 24 tensors are not finite"),
     warns("Divides", "closure", "step(closure) does not call the closure"),

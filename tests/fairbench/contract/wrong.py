@@ -251,6 +251,66 @@ class Curved(Signs):
             self.state[p]["curvature"].add_(p.grad.square())
 
 
+class SharedCount(Signs):
+    """Counts the steps of all groups together, and warms up by the count."""
+
+    def decay(self, group):
+        self.steps += 1
+        return super().decay(group)
+
+    def rate(self, group):
+        return group["lr"] * min(1.0, self.steps / 20)
+
+
+class Masters(Signs):
+    """Steps from copies that the constructor made of weights in bfloat16."""
+
+    low = torch.bfloat16
+
+    def __init__(self, params, **options):
+        super().__init__(params, **options)
+        for p in self.params():
+            if p.dtype == self.low:
+                self.state[p]["master"] = p.detach().to(torch.float32, copy=True)
+
+    def average(self, p):
+        if "master" in self.state[p]:
+            p.copy_(self.state[p]["master"])
+        return super().average(p)
+
+    def end(self):
+        for p in self.params():
+            if "master" in self.state[p]:
+                self.state[p]["master"] = p.to(torch.float32, copy=True)
+
+
+class Masters32(Masters):
+    low = torch.float32
+
+
+class Clips(Signs):
+    def groups(self):
+        torch.nn.utils.clip_grad_norm_(self.params(), 5.0)
+        return self.param_groups
+
+
+class WarmsUp(Signs):
+    """Counts its steps in an attribute, and warms up by it."""
+
+    def rate(self, group):
+        return group["lr"] * min(1.0, self.steps / 20)
+
+
+class Skips(Signs):
+    """Skips the steps of a gradient that is larger than usual."""
+
+    def groups(self):
+        norm = float(torch.stack([p.grad.norm() for p in self.params() if p.grad is not None]).norm())
+        usual = self.remembered.get("norm", norm / 2)
+        self.remembered["norm"] = 0.5 * usual + 0.5 * norm
+        return [] if norm > usual else self.param_groups
+
+
 class Breaks(Signs):
     """Ends, crashes or hangs in different checks, and forks in each."""
 
