@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from fairbench.arenas.program import PROGRAM_SUITE
+from fairbench.arenas.program import PROGRAM_SUITE, TASK
 from fairbench.arenas.registry import ARENAS
 from fairbench.common.coercion import KeyPath, Wrong
 from fairbench.common.errors import UsageError
+from fairbench.common.formatting import plural, some
 from fairbench.data.datasets.registry import READING
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arenas import ArenaPlan
@@ -112,11 +113,31 @@ def _key_of_model(path: KeyPath) -> str:
 
 
 def overridden(suite: Suite, overrides: Overrides) -> Suite:
-    """A suite with the changes of a command, not yet checked.
+    """A suite with the changes of a command, not yet checked. If anything differs, its description says what it is.
 
     Raises:
         UsageError: something is unknown, or an option does not have its form.
     """
+    changed = _changed(suite, overrides)
+    has_program = any(plan.task == TASK for plan in changed.arenas.values())
+    if changed == suite or has_program or not changed.arenas:  # the suite of a program has no sizes of its own
+        return changed
+    return replace(changed, description=_description(changed))
+
+
+def _description(suite: Suite) -> str:
+    """What a suite consists of that the options of a command have changed: the text of its file may be wrong for it."""
+    steps = sorted({plan.steps for plan in suite.arenas.values()})
+    span = f"{steps[0]} to {steps[-1]} steps"
+    if len(steps) == 1:
+        span = plural(steps[0], "step")
+    arenas = f"{plural(len(suite.arenas), 'arena')} ({some([*suite.arenas])})"
+    optimizers = f"{plural(len(suite.optimizers), 'optimizer')} ({some([*suite.optimizers])})"
+    return f"changed by options: {arenas}, {optimizers}, {span}"
+
+
+def _changed(suite: Suite, overrides: Overrides) -> Suite:
+    """A suite with the changes of a command, and with the description that it had."""
     if overrides.lr_grid:
         suite = replace(suite, sweep=_with_grid(suite.sweep, overrides.lr_grid))
     suite = _with_arenas(suite, overrides)

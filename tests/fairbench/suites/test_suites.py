@@ -185,6 +185,18 @@ def test_steps_of_a_command_keep_the_proportions(tmp_path):
     assert steps("", LADDER, steps=10) == [10, 40, 80, 320]
 
 
+def test_what_a_command_has_changed_is_described():
+    def described(suite, **changes):
+        return load_suite(suite, Overrides(**changes)).description
+
+    assert described("mini") == described("mini", arenas=["gpt", "vit", "resnet", "ddpm"])
+    short = described("mini", arenas=["vit"], optimizers=["AdamW", "PsiLogic"], steps=30)
+    assert short == "changed by options: 1 arena (vit), 2 optimizers (AdamW, PsiLogic), 30 steps"
+    assert "steps" in described("mini", seeds=[7, 8])
+    program = {"arenas.program.model.program": "python x.py"}
+    assert described("program", settings=program) == "a training program of your own"
+
+
 def test_an_arena_of_the_file_stands_for_its_cells(tmp_path):
     def arenas(**options):
         return list(loaded(tmp_path, **options).arenas)
