@@ -27,8 +27,9 @@ FAIRBENCH = (
 PSILOGIC = (
     ("integrations", "models"),
     ("optimizer",),
+    ("stages",),
     ("backends",),
-    ("decision", "stages"),
+    ("decision",),
     ("gradients", "monitor", "plan"),
     ("monitor_record",),
     ("loading", "step"),

@@ -8,22 +8,18 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from psilogic.backends.select import select
 from psilogic.checkpoint import mark
 from psilogic.description import describe
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.loading import complete, load
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
-from psilogic.plan import NOTHING, Conditions, Plan, Recalled
 from psilogic.published_calls import check_order, refusing
-from psilogic.stages import take_steps, tell
+from psilogic.stages import Steps
 from psilogic.step import Observable
 from psilogic.step_lock import StepLock
-from psilogic.tensors.buckets import BucketCache
-from psilogic.tensors.collect import collect
-from psilogic.tensors.norms import recorded, simulation, traced
-from psilogic.tensors.sharding import Sharding, refuse_hidden
+from psilogic.tensors.norms import simulation
+from psilogic.tensors.sharding import refuse_hidden
 from psilogic.warmup import warn_of_a_short_training
 
 
@@ -154,7 +150,7 @@ class PsiLogic(Observable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled or loaded optimizer; it may be older than an option, which then has its default."""
         super().__setstate__(state)
-        if "_caches" not in self.__dict__:
+        if "_steps" not in self.__dict__:
             self._start_fresh()
         if "defaults" in state:  # it is pickled
             self.defaults = {**DEFAULTS, **self.defaults}
@@ -166,16 +162,14 @@ class PsiLogic(Observable):
 
     def _start_fresh(self) -> None:
         """Set the attributes that are not state; neither copies nor pickles contain them."""
-        self.executed: Counter[str] = Counter()
+        self.executed = Counter()
         self._unscales: bool | None = None  # None unless a user has set it
         self._lock = StepLock()
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self.observers = []
-        self._sharding = Sharding()
+        self._steps = Steps()
         for group in self.param_groups:
-            self._sharding.give(group["params"])
-        self._caches: dict[int, BucketCache] = {}
-        self._plan = Plan()
+            self._steps.give(group["params"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, after a check of its hyperparameters.
@@ -186,7 +180,7 @@ class PsiLogic(Observable):
             RuntimeError: its parameters are those of FSDP1, or ZeRO-1 hides tensors whose norms it needs; the optimizer
                 is not changed then.
         """
-        is_constructed = "_sharding" in self.__dict__
+        is_constructed = "_steps" in self.__dict__
         if isinstance(param_group, dict):
             has_only_defaults = len(param_group) == 1
             if has_only_defaults:  # which the constructor has checked
@@ -203,7 +197,7 @@ class PsiLogic(Observable):
             self.param_groups.pop()
             raise
         if is_constructed:
-            self._sharding.give(group["params"])
+            self._steps.give(group["params"])
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -257,11 +251,11 @@ class PsiLogic(Observable):
         self._called["step"] = "initial_lr" in first  # as in torch, only if a scheduler was made before
         if torch.compiler.is_compiling():
             with torch.set_grad_enabled(first["differentiable"]):
-                self._step()
+                self._steps.take(self)
             return loss
         # Wait until no other thread is in a step: two would count one step, and share what is cached.
         with self._lock.of_this_process(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
-            self._step()
+            self._steps.take(self)
         return loss
 
     def mechanism(self, named_parameters: Iterable[tuple[str, Tensor]] = ()) -> Monitor:
@@ -286,45 +280,6 @@ class PsiLogic(Observable):
     @_opt_called.setter
     def _opt_called(self, value: bool) -> None:
         """Ignored: wrapped steps of subclasses set it, but the step itself does too."""
-
-    def _step(self) -> None:
-        """The step without the closure; all errors are raised before parameters or state change."""
-        has_others = False
-        if not torch.compiler.is_compiling():
-            has_others = self._plan.options.has_others_of(self.param_groups)
-            if not has_others:
-                check_changes(self.param_groups)
-        conditions = Conditions.of(self, self.observers)
-        recalled = NOTHING
-        try:
-            if not (traced() or recorded()):
-                recalled = self._plan.recall(self.param_groups, self.state, conditions, has_others)
-            if recalled.repeated is not None:
-                self.executed = self._plan.repeat(recalled.repeated)
-            else:
-                self._take(recalled, conditions)
-        except BaseException:
-            self._plan.forget()
-            raise
-
-    def _take(self, recalled: Recalled, conditions: Conditions) -> None:
-        """Take the step by the plan that was recalled, or by a new one."""
-        self.executed = Counter()
-        works = recalled.works
-        if works is None:
-            buckets = collect(self, self._sharding, self._caches)
-            if not buckets:
-                return
-            is_scaled = conditions.has_grad_scale or conditions.has_found_inf
-            works = select(buckets, self.state, is_scaled, conditions.is_observed)
-        grad_scale = getattr(self, "grad_scale", None)
-        found_inf = getattr(self, "found_inf", None)
-        was_taken = bool(works) and take_steps(works, grad_scale, found_inf, conditions.is_observed)
-        params_of_each = [work.owned.params for work in works]
-        if recalled.recurs:  # before an observer can change a tensor
-            self._plan.keep(works)
-        if was_taken:
-            tell(works, params_of_each, self.observers, self.executed)
 
 
 def _is_unscaled_by_the_step(p: Tensor) -> bool:

@@ -152,9 +152,6 @@ class Plan:
     def __init__(self) -> None:
         self.forget()
 
-    def __reduce__(self) -> tuple[type["Plan"], tuple[()]]:
-        return Plan, ()  # a copy is empty: addresses are part of a plan
-
     def forget(self) -> None:
         """Forget all plans: the next step makes a new one."""
         self._steps: list[PlannedStep] = []  # that of the last step is the first

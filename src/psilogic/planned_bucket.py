@@ -55,7 +55,7 @@ class PlannedBucket:
         of_states = [state[name] for name in self.names for state in work.states]
         self.guard = guard_of(work.bucket.params + work.bucket.grads + of_states)
         self.stream = stream_unless_capturing(work.bucket.device)  # launches are prepared for it
-        self.tensor_addresses: Any = work.addresses  # None after a tensor has moved
+        self.tensor_addresses = work.addresses  # column after column
         self.scalar_addresses = work.scalar_addresses
         _, _, *others = moments  # but for Adam's two, which are in the addresses of the tensors
         others_addresses = addresses(work.states, tuple(others)) if others else array("q")
@@ -109,7 +109,7 @@ class PlannedBucket:
             states=found.states,
             tensors=Tensors(found.params, found.grads, exp_avgs, exp_avg_sqs),
             backend=self.backend,
-            addresses=self._addresses(),
+            addresses=self.tensor_addresses,
             scalar_addresses=self.scalar_addresses,
             sizes=self.sizes,
             scalar_kinds=self.scalar_kinds,
@@ -134,7 +134,7 @@ class PlannedBucket:
             self.places = bytearray(present.tobytes())
             self.param_addresses = frozenset(self._columns(0, 1))
             self.scalar_addresses = self._columns(self.first_scalar, len(present) // len(self.members))
-        self.tensor_addresses = None
+        self.tensor_addresses = self._columns(0, len(Tensors._fields))
         addresses_of_grads = self._columns(1, 2)
         is_each_alone = len(self.param_addresses) == len(self.members)
         return is_each_alone and 0 not in addresses_of_grads and self.param_addresses.isdisjoint(addresses_of_grads)
@@ -143,12 +143,6 @@ class PlannedBucket:
         """The addresses of some names, in the order of `Found.every`: from the first to before the last."""
         size = len(self.members) * ADDRESS_BYTES
         return array("q", bytes(self.places[first * size : last * size]))
-
-    def _addresses(self) -> Any:
-        """The addresses of the tensors, column after column: the same object until a tensor moves."""
-        if self.tensor_addresses is None:
-            self.tensor_addresses = self._columns(0, len(Tensors._fields))
-        return self.tensor_addresses
 
 
 def are_apart(buckets: Sequence[PlannedBucket]) -> bool:

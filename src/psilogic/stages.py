@@ -1,13 +1,80 @@
-"""The stages of a step, from the sums over gradients to new values of the states' scalars, for all of its buckets."""
+"""How the steps of an optimizer are taken, stage after stage, and what is kept from one to the next."""
 
 from collections import Counter
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
+from psilogic.backends.select import select
 from psilogic.gradients import reduce
-from psilogic.step import BucketStep, Observer, StepInputs
+from psilogic.hyperparameters import check_changes
+from psilogic.plan import NOTHING, Conditions, Plan, Recalled
+from psilogic.step import BucketStep, Observable, Observer, StepInputs
+from psilogic.tensors.buckets import BucketCache
+from psilogic.tensors.collect import collect
+from psilogic.tensors.norms import intercepted
 from psilogic.tensors.scalars import write_
+from psilogic.tensors.sharding import Sharding
+
+
+class Steps:
+    """The steps of one optimizer, and what it keeps from one to the next besides its state.
+
+    All that is kept is compared with the tensors of the next step, and can be found again.
+    """
+
+    def __init__(self) -> None:
+        self._sharding = Sharding()
+        self._caches: dict[int, BucketCache] = {}
+        self._plan = Plan()
+
+    def __reduce__(self) -> tuple[type["Steps"], tuple[()]]:
+        return Steps, ()  # a copy keeps nothing: addresses are part of what is kept
+
+    def give(self, params: Sequence[Tensor]) -> None:
+        """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
+        self._sharding.give(params)
+
+    def take(self, optimizer: Observable) -> None:
+        """Take a step; all errors are raised before parameters or state change."""
+        groups = list(optimizer.param_groups)  # a user may have made them a tuple
+        has_others = False
+        if not torch.compiler.is_compiling():
+            has_others = self._plan.options.has_others_of(groups)
+            if not has_others:
+                check_changes(groups)
+        conditions = Conditions.of(optimizer, optimizer.observers)
+        recalled = NOTHING
+        try:
+            if not (torch.is_grad_enabled() or intercepted()):
+                recalled = self._plan.recall(groups, optimizer.state, conditions, has_others)
+            if recalled.repeated is not None:
+                optimizer.executed = self._plan.repeat(recalled.repeated)
+            else:
+                self._take(optimizer, recalled, conditions)
+        except BaseException:
+            self._plan.forget()
+            raise
+
+    def _take(self, optimizer: Observable, recalled: Recalled, conditions: Conditions) -> None:
+        """Take the step by the plan that was recalled, or by a new one."""
+        optimizer.executed = Counter()
+        works = recalled.works
+        if works is None:
+            buckets = collect(optimizer, self._sharding, self._caches)
+            if not buckets:
+                return
+            is_scaled = conditions.has_grad_scale or conditions.has_found_inf
+            works = select(buckets, optimizer.state, is_scaled, conditions.is_observed)
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        found_inf = getattr(optimizer, "found_inf", None)
+        was_taken = bool(works) and take_steps(works, grad_scale, found_inf, conditions.is_observed)
+        params_of_each = [work.owned.params for work in works]
+        if recalled.recurs:  # before an observer can change a tensor
+            self._plan.keep(works)
+        if was_taken:
+            tell(works, params_of_each, optimizer.observers, optimizer.executed)
 
 
 def take_steps(works: list[BucketStep], grad_scale: Tensor | None, found_inf: Tensor | None, is_observed: bool) -> bool:

@@ -8,6 +8,7 @@ record `BucketStep` holds what is known about a bucket so far.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -212,5 +213,7 @@ Observer = Callable[[list[Tensor], Decision], None]
 class Observable(Optimizer):
     """An optimizer with a chaos detector whose decisions can be observed."""
 
+    executed: Counter[str]
+    """The number of tensors that each backend has updated in the last step, by its name."""
     observers: list[Observer]
     """Called in this order after each step; neither copies nor pickles of the optimizer contain them."""

@@ -208,6 +208,16 @@ def test_a_state_may_be_any_mapping():
     assert optimizer.state[params[0]]["step"] == 2
 
 
+def test_groups_and_parameters_may_be_in_any_sequence():
+    params = [a_parameter()]
+    optimizer = PsiLogic(params)
+    optimizer.param_groups[0]["params"] = tuple(params)
+    optimizer.param_groups = tuple(optimizer.param_groups)
+    for _ in range(3):
+        train(optimizer, params, [ones_for(params)])
+    assert optimizer.state[params[0]]["step"] == 3
+
+
 def test_without_parameter_groups_nothing_happens():
     optimizer = PsiLogic([a_parameter()])
     optimizer.param_groups.clear()

@@ -365,7 +365,7 @@ def test_after_an_error_the_plan_is_new(monkeypatch, held):
     for t in range(4):
         step(optimizer, t)
     with monkeypatch.context() as broken:
-        broken.setattr("psilogic.optimizer.take_steps", lambda *arguments: 1 / 0)
+        broken.setattr("psilogic.stages.take_steps", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             step(optimizer, 4)
     step(optimizer, 5)

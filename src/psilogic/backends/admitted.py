@@ -8,7 +8,7 @@ from torch import Tensor
 from psilogic.backends import cpu, foreach, torch_fused
 from psilogic.step import Backend
 from psilogic.tensors.buckets import Bucket
-from psilogic.tensors.norms import recorded, without_values
+from psilogic.tensors.norms import intercepted
 
 
 def admitted_backends(bucket: Bucket) -> list[Backend]:
@@ -16,7 +16,7 @@ def admitted_backends(bucket: Bucket) -> list[Backend]:
     group = bucket.group
     if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
         return []
-    if group["differentiable"] or without_values() or recorded():
+    if group["differentiable"] or intercepted():
         return []
     if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
         return []
@@ -63,7 +63,7 @@ def check_fused(buckets: list[Bucket], candidates: list[list[Backend]]) -> None:
             honored.update(map(id, bucket.groups))
     for bucket in buckets:
         if bucket.group["fused"] and bucket.owned and not honored.issuperset(map(id, bucket.groups)):
-            if without_values() or recorded():
+            if intercepted():
                 return
             raise RuntimeError(
                 f"fused=True cannot be honored: nothing fused updates these {bucket.dtype} tensors on {bucket.device} "

@@ -14,7 +14,7 @@ from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
 from psilogic.tensors.memory import Sizes, addresses, has_own_dispatch, refuse_released, sharing_memory, sizes_of
-from psilogic.tensors.norms import as_real, recorded, traced, transformed
+from psilogic.tensors.norms import as_real, intercepted, transformed
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, refuse_other_moments, states_of
 
@@ -178,7 +178,7 @@ def _tensors(bucket: Bucket, states: list[State]) -> Tensors:
 
 def _fit(bucket: Bucket, states: list[State], tensors: Tensors, admitted: list[Backend]) -> Fit:
     """The first backend that supports each tensor, or foreach."""
-    if not bucket.params or traced() or recorded():
+    if not bucket.params or torch.is_grad_enabled() or intercepted():
         return Fit(_parts(bucket, tensors, admitted), [])
     names = scalar_names(bucket.group)
 

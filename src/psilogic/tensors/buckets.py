@@ -41,9 +41,6 @@ class BucketCache:
         # Memory for two vectors over units, the same in each step: that of new memory costs as much as the update.
         self.unit_vectors: dict[int, Tensor] = {}
 
-    def __reduce__(self) -> tuple[type[BucketCache], tuple[()]]:
-        return BucketCache, ()  # a copy is empty: addresses are part of what is cached
-
 
 @dataclass
 class Bucket:

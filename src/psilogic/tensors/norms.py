@@ -41,9 +41,12 @@ def transformed() -> bool:
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def recorded() -> bool:
-    """Whether a mode must see each operation of the step, as `torch.autograd.graph.allow_mutation_on_saved_tensors`."""
-    return not torch.compiler.is_compiling() and is_in_torch_dispatch_mode()
+def intercepted() -> bool:
+    """Whether a compiler, a transformation or a mode takes the operations of the step, and may need to see each one.
+
+    A mode is `torch.autograd.graph.allow_mutation_on_saved_tensors`, for example.
+    """
+    return torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or transformed()
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:

@@ -106,9 +106,6 @@ class Sharding:
         self._given_shapes: set[torch.Size] = set()
         self._ranks: dict[tuple[int, ...], ProcessGroup] = {}
 
-    def __getstate__(self) -> None:
-        """Nothing: what it remembers is found again in another process."""
-
     def give(self, params: Sequence[Tensor]) -> None:
         """Remember the tensors that the optimizer was given, which a library may replace in its groups."""
         self._given.update(map(id, params))

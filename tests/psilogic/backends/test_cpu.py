@@ -19,6 +19,7 @@ from trajectories import SHAPES, changed, gradients, parameters, set_gradients, 
 
 from psilogic import PsiLogic
 from psilogic.backends.cpu import kernels
+from psilogic.backends.cpu.sums import unit_statistics
 
 ROOT = Path(__file__).parents[3]
 LARGE = [
@@ -124,14 +125,14 @@ def test_sums(threads, dtype, by_rows):
         rows = rows_of(tensors, units)
         return torch.cat([x.square().sum(1) for x in rows])
 
-    squares, sums, param_squares = kernels.unit_statistics(grads, params, units, with_sums=True)
+    squares, sums, param_squares = unit_statistics(grads, params, units, with_sums=True)
     torch.testing.assert_close(squares, exact_squares(grads), rtol=1e-13, atol=0)
     exact_sums = []
     for x, rows in zip(grads, rows_of(grads, units), strict=True):
         sums_of_rows = rows.sum(1)
         exact_sums.append(sums_of_rows if x.ndim > 1 else torch.zeros_like(sums_of_rows))
     torch.testing.assert_close(sums, torch.cat(exact_sums), rtol=1e-13, atol=1e-11)
-    squares_alone, none, _ = kernels.unit_statistics(grads, None, units, with_sums=False)
+    squares_alone, none, _ = unit_statistics(grads, None, units, with_sums=False)
     assert none is None
     rtol = 1e-13 if dtype == torch.float64 else 1e-6
     torch.testing.assert_close(squares_alone, squares, rtol=rtol, atol=0)

@@ -65,7 +65,7 @@ def sizes(monkeypatch):
         found[:] = [len(bucket.params) for bucket in collected]
         return collected
 
-    monkeypatch.setattr("psilogic.optimizer.collect", noted)
+    monkeypatch.setattr("psilogic.stages.collect", noted)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Compiled kernels for a CPU: sums and update, one call and one pass over memory for all tensors of a dtype.
+"""Compiled kernels for a CPU: an update or a whole step, one call and one pass over memory for all tensors of a dtype.
 
 The folder `cpp` is compiled at installation, or before in a wheel; without a compiler, or not on Linux, there are none.
 """
@@ -7,14 +7,13 @@ from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
-from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from psilogic.backends.cpu.order import Ordered, can_be_ordered, in_lines, odd_tensors
+from psilogic.backends.cpu.order import Ordered, can_be_ordered, odd_tensors
 from psilogic.step import BucketStep, Tensors
 from psilogic.tensors.memory import addresses, have_one_dtype, ordinary
 from psilogic.tensors.norms import TensorList
@@ -107,48 +106,6 @@ def supports(columns: Tensors) -> bool:
     return on_host and have_one_dtype(DTYPES, columns) and ordinary(columns) and can_be_ordered(columns)
 
 
-def unit_statistics(
-    grads: TensorList, params: TensorList | None, units: list[int], with_sums: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Sums over the units of N tensors that `supports` accepts, in float64.
-
-    Args:
-        grads: the gradients, in any order of memory.
-        params: the parameters, likewise; None if their squares are not needed.
-        units: the number of units of each tensor: 1 for the whole tensor, or its rows of dimension 0.
-        with_sums: whether to return the sums of the gradients.
-
-    Returns:
-        For each of the U units the sum of |g|^2; the sum of g, 0 for tensors with at most one dimension; and the sum
-        of |theta|^2. The order of the additions does not depend on the number of threads.
-    """
-    squares, sums = _row_sums(grads, units, with_sums)
-    if sums is not None:
-        first_units = accumulate(units, initial=0)
-        single = [unit for unit, g in zip(first_units, grads, strict=False) if g.ndim <= 1]
-        sums[torch.tensor(single, dtype=torch.int64, device="cpu")] = 0.0
-    param_squares = None
-    if params is not None:
-        param_squares, _ = _row_sums(params, units, with_sums=False)
-    return squares, sums, param_squares
-
-
-def _row_sums(tensors: TensorList, units: list[int], with_sums: bool) -> tuple[Tensor, Tensor | None]:
-    """The sums of squares of the tensors' units, and those of their elements if asked."""
-    tensors = in_lines(tensors, units)
-    squares = torch.zeros(sum(units), dtype=torch.float64, device="cpu")
-    sums = torch.zeros_like(squares) if with_sums else None
-    arguments = SumArguments(
-        tensors=addresses(tensors),
-        numels=array("q", map(Tensor.numel, tensors)),
-        units=array("q", units),
-        squares=squares,
-        elements=sums,
-    )
-    _call(kernels.row_sums, tensors, arguments)
-    return squares, sums
-
-
 def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None = None) -> None:
     """One step for the owned tensors of a bucket, in place: mean and scale, decay, quantum decay, Adam.
 
@@ -172,7 +129,7 @@ def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None =
         mean=mean,
         scale=scale,
     )
-    _call(kernels.update_, work.tensors.params, arguments)
+    call(kernels.update_, work.tensors.params, arguments)
     if ordered is not None:
         ordered.write_back()
     _note_changes(work)
@@ -231,7 +188,7 @@ def step_(work: BucketStep, scalars: Any, pools: list[int] | None, unit_vectors:
         pools=None if pools is None else array("q", pools),
         decisions=decisions,
     )
-    corrected: int = _call(kernels.step_, work.tensors.params, arguments)
+    corrected: int = call(kernels.step_, work.tensors.params, arguments)
     if ordered is not None:
         ordered.write_back()
     _note_changes(work)
@@ -299,7 +256,7 @@ def _note_changes(work: BucketStep) -> None:
     torch.autograd.graph.increment_version([*tensors.params, *tensors.exp_avgs, *tensors.exp_avg_sqs])
 
 
-def _call(kernel: Callable[..., int], tensors: TensorList, arguments: Iterable[Any]) -> int:
+def call(kernel: Callable[..., int], tensors: TensorList, arguments: Iterable[Any]) -> int:
     """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arguments.
 
     A vector or an array is passed as its address, anything but that and None as a number.

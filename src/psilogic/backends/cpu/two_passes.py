@@ -5,6 +5,7 @@ from torch import Tensor
 from psilogic import decision
 from psilogic.backends.by_torch import ByTorch
 from psilogic.backends.cpu import kernels
+from psilogic.backends.cpu.sums import unit_statistics
 from psilogic.gradients import Sums, measure
 from psilogic.step import BucketStep, Tensors
 
@@ -33,7 +34,7 @@ class TwoPasses(ByTorch):
             return
         params = work.tensors.params if bucket.group["agc_clip"] > 0 else None
         centralizes = bucket.group["grad_centralize"]
-        squares, sums, param_squares = kernels.unit_statistics(work.tensors.grads, params, bucket.units, centralizes)
+        squares, sums, param_squares = unit_statistics(work.tensors.grads, params, bucket.units, centralizes)
         numel = None if bucket.ranks is None else bucket.numel
         work.sums = Sums(numel, squares, sums, param_squares)
 

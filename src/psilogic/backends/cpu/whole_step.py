@@ -126,21 +126,26 @@ def _scalar_addresses(work: BucketStep) -> "array[int]":
     They are the states' own scalars if all are in host memory, in the dtypes that the kernel takes. Otherwise they are
     copies in `work.scalars`, from which the states' scalars are set after the step.
     """
-    names = scalar_names(work.group)
-    cpu = torch.device("cpu")
-    of_clock = ScalarKind(torch.float32, cpu)
-    of_memory = ScalarKind(detector_dtype(work.bucket.params[0]), cpu)
-    kinds = [of_clock] * len(CLOCKS) + [of_memory] * len(memory_names(work.group))
+    kinds = work.once("kinds of scalars", lambda: _kinds_of_scalars(work))
     if work.scalar_kinds == kinds:
         of_states: array[int] = work.scalar_addresses
         return of_states
+    names = scalar_names(work.group)
     of_copies = array("q")
     for (name, vector), kind in zip(read(work.states, names).items(), kinds, strict=True):
-        copy = vector.to(dtype=kind.dtype, device=cpu)
+        copy = vector.to(dtype=kind.dtype, device=kind.device)
         work.scalars[name] = copy
         begin = copy.data_ptr()
         of_copies.extend(range(begin, begin + len(copy) * kind.dtype.itemsize, kind.dtype.itemsize))
     return of_copies
+
+
+def _kinds_of_scalars(work: BucketStep) -> list[ScalarKind]:
+    """The kinds of scalars that the kernel takes, in the order of their names."""
+    cpu = torch.device("cpu")
+    of_clock = ScalarKind(torch.float32, cpu)
+    of_memory = ScalarKind(detector_dtype(work.bucket.params[0]), cpu)
+    return [of_clock] * len(CLOCKS) + [of_memory] * len(memory_names(work.group))
 
 
 def _unit_vectors(work: BucketStep) -> Tensor | None:
