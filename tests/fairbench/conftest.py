@@ -125,11 +125,12 @@ def tiny_folder(tiny_file, monkeypatch):
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
-    """A folder with the tiny suite, its optimizers and the study results/mine."""
+    """A folder with the tiny suite, its optimizers and the study results/mine, whose report has no figures."""
     folder = tmp_path_factory.mktemp("run")
     write_tiny(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
         fb.run("tiny.toml", "results/mine", workers=2, progress=False)
     return folder
 

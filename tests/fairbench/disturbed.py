@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
+import pytest
 from fabricated import stored
-from tiny import OUTSIDE_OF_GIT, TINY, write_tiny
+from tiny import OUTSIDE_OF_GIT, TINY, run_here, write_tiny
+
+from fairbench.cli.main import main
+from fairbench.training.environment import environment_of_program
 
 PAGE = (Path(__file__).parents[2] / "docs/studies.md").read_text()
 NAMED = re.search(r"Those that hold\s+measured times differ: (.*?)\. ", PAGE, re.DOTALL)[1]
@@ -169,6 +173,14 @@ class Disturbed:
         last = self.start(2)
         last.may_end = {DONE}
         self.wait_for(lambda: not self.running())
+
+    def end_here(self):
+        """As `end`, but the last driver is this process, which has loaded the libraries and draws no PDF."""
+        self.wait_for(lambda: not self.running())
+        with pytest.MonkeyPatch.context() as patch:
+            run_here(patch, self.folder)
+            assert main([*self.words, "--output-dir", self.output, "--workers", "2"]) == DONE
+        environment_of_program.cache_clear()
 
     def disturb(self, kind):
         """Do one of `KINDS`, to one of the drivers."""

@@ -30,7 +30,7 @@ def methods(name, cls):
             yield f"{name}.{member}", defined
 
 
-def test_every_example_runs(here):
+def test_every_example_runs(here, no_figures):
     failures = []
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for name, value in public():

@@ -10,7 +10,9 @@ import re
 import shutil
 import webbrowser
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from typing import ClassVar
 
 import archives
 import pytest
@@ -23,6 +25,8 @@ from fairbench.arenas.program import TASK
 from fairbench.cli import chosen
 from fairbench.cli.parser import parser
 from fairbench.report import study as report
+from fairbench.runner.executors.executor import NO_CHANGES
+from fairbench.runner.executors.local import ProcessExecutor
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import overridden
 from fairbench.training.environment import environment_of_program
@@ -31,7 +35,7 @@ pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.slow]
 
 STEPS = 12
 """No trial of the arenas that the pages define is longer."""
-SEEDS = 5
+SEEDS = 3
 """No study has more of them."""
 SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 40", "steps = 6")
 SMALLER = SMALLER.replace("budget = 3", "budget = 2")
@@ -83,6 +87,7 @@ FOLLOWED = {}
 FOLLOWED[r"run .*(ablation|shock|zoo|ladder|schedules)"] = run_options, "train for up to days"
 FOLLOWED[r"run .*--seeds 10"] = run_options, "trains 40 times"
 FOLLOWED[r"(run|plan) .*(paper|--data-root)"] = run_options, "want the paper's data, and most of them a GPU"
+FOLLOWED[r"run .*--timing"] = run_options, "has longer trials besides; test_main.py runs it"
 FOLLOWED[r"run .*--ray"] = run_options, "start a cluster, or need one; test_ray.py does"
 FOLLOWED[r"run smoke"] = run_options, "is nearly the smaller suite"
 FOLLOWED[r"run --program"] = run_options, "starts torch for each trial; test_programs.py runs such a study"
@@ -110,13 +115,13 @@ def write_files():
     table = block("tables-from-elsewhere.md", "arena,optimizer,seed,value,better")
     Path("FILE.csv").write_text(table)
     Path("my_table.csv").write_text(table)
-    sources = sorted((ROOT / "src").rglob("*.py"))
+    sources = sorted((ROOT / "src/psilogic").rglob("*.py"))
     Path("book.txt").write_text("\n".join(source.read_text() for source in sources))
     write_suites()
     Path("perceptron.py").write_text(block("bring-your-own-arena.md", "class Perceptron"))
     Path("texts").mkdir()
-    for i, path in enumerate(sorted((ROOT / "src/fairbench").rglob("*.py"))):
-        Path(f"texts/{i}.txt").write_text(f"{i}: {path.read_text()}")
+    for i, source in enumerate(sources):
+        Path(f"texts/{i}.txt").write_text(f"{i}: {source.read_text()}")
     for name, target in LINKS.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).symlink_to(target)
@@ -157,17 +162,40 @@ def shortened(suite, changes):
 
 
 def drawn_once(draw):
-    """Only the first study of the same arenas has figures: they take most of a report's time."""
+    """Only the first study has figures, in each size: they take most of a report's time."""
     drawn = set()
 
     def draw_figures(analyses, *size):
-        study = (*analyses.suite.arenas, *size)
-        if study in drawn:
+        if size in drawn:
             return []
-        drawn.add(study)
+        drawn.add(size)
         return draw(analyses, *size)
 
     return draw_figures
+
+
+class TrainedOnce(ProcessExecutor):
+    """Trains a trial that several studies have only once, and gives its record to all of them."""
+
+    records: ClassVar = {}
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.known = []
+
+    def submit(self, spec, limit, changes=NO_CHANGES):
+        if spec.id in self.records:
+            self.known.append(self.records[spec.id])
+        else:
+            super().submit(spec, limit, changes)
+
+    def collect(self, patience=inf):
+        if self.known:
+            return [self.known.pop()]
+        ended = super().collect(patience)
+        for record in ended:
+            self.records[record.id] = record
+        return ended
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +210,8 @@ def user(tmp_path_factory):
         patch.setattr("fairbench.suites.loader.SUITES", suites)
         patch.setattr("fairbench.suites.loader.overridden", shortened)
         patch.setattr(report, "draw_figures", drawn_once(report.draw_figures))
+        patch.setattr("fairbench.runner.executors.local.ProcessExecutor", TrainedOnce)
+        patch.setattr("fairbench.api.preview.ProcessExecutor", TrainedOnce)
         patch.setattr(webbrowser, "open", lambda address: Path(address.removeprefix("file://")).is_file())
         write_files()
         for page in PAGES:

@@ -82,7 +82,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
 
     study.drivers.clear()  # all have ended as they should
-    study.end()
+    study.end_here()
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
     check_same(study, finished.output)
 

@@ -242,9 +242,7 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ra
 
     calm = study("calm")
     (calm.folder / "quick").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        run_here(patch, calm.folder)
-        assert main([*calm.words, "-o", "out", "--workers", "2"]) == 0
+    calm.end_here()
     while left > 0:
         disturbed = study(f"{left} left")
         if ray:
@@ -257,7 +255,7 @@ def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ra
             disturbed.disturb(chance.choice(kinds))
             left -= 1
         (disturbed.folder / "quick").touch()
-        disturbed.end()
+        disturbed.end_here()
         assert results(disturbed.out) == results(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
         assert tables(disturbed.out) == tables(calm.out), f"SOAK_SEED={seed}: {disturbed.done}"
 

@@ -1,4 +1,7 @@
-"""What well-known libraries print is read as they mean it: each program also writes its last value into a file."""
+"""What well-known libraries print is read as they mean it: each program also writes its last value into a file.
+
+The libraries that take long to load are in the soak; `PRINTED` of `test_printed_lines.py` has lines as they print them.
+"""
 
 import json
 import os
@@ -86,8 +89,8 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
     [
         (TQDM, (), 1e-12),
         pytest.param(RANKS, TORCHRUN, 1e-12, marks=pytest.mark.slow),
-        pytest.param(TRAINER, (), 1e-3, marks=pytest.mark.slow),  # it prints four digits
-        pytest.param(LIGHTNING, (), 1e-6, marks=pytest.mark.slow),
+        pytest.param(TRAINER, (), 1e-3, marks=pytest.mark.soak),  # it prints four digits
+        pytest.param(LIGHTNING, (), 1e-6, marks=pytest.mark.soak),
     ],
     ids=["tqdm", "torchrun", "transformers", "lightning"],
 )
