@@ -1,8 +1,10 @@
 """Steps without values: in FakeTensorMode, under torch's memory tracker, recorded by make_fx; and lazy modules."""
 
+from itertools import product
+
 import pytest
 import torch
-from configurations import CONFIGURATIONS
+from configurations import CONFIGURATIONS, TOGETHER
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -10,17 +12,17 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from psilogic import PsiLogic
 
-FLAGS = pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"foreach": False}, {"fused": True}], ids=str)
+FLAGS = [{"foreach": True}, {"foreach": False}, {"fused": True}]
 
 
 def backward(model):
     model(torch.ones(2, 4)).sum().backward()
 
 
-@FLAGS
-@pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-def test_fake_tensors_are_stepped(options, flags):
+@pytest.mark.parametrize(("name", "flags"), [*product(CONFIGURATIONS, [{}]), *product(TOGETHER, FLAGS)], ids=str)
+def test_fake_tensors_are_stepped(name, flags):
     """Within the mode and after it, as estimations of memory do."""
+    options = CONFIGURATIONS[name]
     with FakeTensorMode():
         model = nn.Linear(4, 3)
         optimizer = PsiLogic(model.parameters(), **options, **flags)
@@ -67,7 +69,7 @@ def test_the_memory_tracker_counts_a_step():
     assert tracker.get_tracker_snapshot("peak")
 
 
-@FLAGS
+@pytest.mark.parametrize("flags", [{}, *FLAGS], ids=str)
 def test_a_step_is_recorded(flags):
     """The recorded operations are those of a step; AdamW reads a number, which is an error there."""
 

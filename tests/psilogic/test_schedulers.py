@@ -12,7 +12,7 @@ from trajectories import gradients, parameters
 
 from psilogic import PsiLogic
 
-STEPS = 30
+STEPS = 20
 LR = 2.0**-5
 
 SCHEDULERS = {}

@@ -110,6 +110,9 @@ def scaled_down(value):
     return value // 4 if value > 32 else value
 
 
+WIDE = 100
+
+
 def cases():
     """The models of all suites, scaled down, and one with attention in every level."""
     attends_everywhere = {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}
@@ -128,6 +131,15 @@ def cases():
             if case not in found:
                 found.append(case)
     return found
+
+
+def marked_cases():
+    """The cases as parameters. Wide transformers, which differ from others in nothing else, have the marker soak."""
+    parameters = []
+    for case in cases():
+        is_wide = case.task == "gpt" and case.model["hidden_size"] > WIDE
+        parameters.append(pytest.param(case, marks=pytest.mark.soak if is_wide else ()))
+    return parameters
 
 
 def shape_of_input(case):
@@ -203,7 +215,7 @@ def groups(model):
     return found
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", marked_cases(), ids=str)
 def test_a_model_is_the_librarys_one_bit_by_bit(case):
     arena = load_arena(case.task)
     shape = shape_of_input(case)

@@ -45,7 +45,8 @@ SHORT = {
 """The lines of the suite `paper` that are replaced."""
 NARROW = {
     "hidden_size = 256, layers = 4": "hidden_size = 16, layers = 1",
-    "hidden_size = 192, layers = 12, heads = 3, patch_size = 16": "hidden_size = 12, layers = 1, heads = 3, patch_size = 32",
+    "hidden_size = 192, layers = 12": "hidden_size = 12, layers = 1",
+    "patch_size = 16": "patch_size = 32",
     "width = 64": "width = 4",
     "channels = [64, 128, 128]": "channels = [8, 16, 16]",
 }

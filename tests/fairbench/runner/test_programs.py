@@ -40,6 +40,8 @@ from fairbench.training.program import program_trial
 from fairbench.training.program_record import Fingerprints
 from fairbench.training.trial import trial
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 EXAMPLES = Path(__file__).parents[3] / "examples" / "programs"
 
 
@@ -460,7 +462,7 @@ for step in range(1, steps + 1):
 """
 
 
-def test_a_program_without_a_test_split_is_judged_on_its_validation_split(tmp_path, monkeypatch, capsys, no_figures):
+def test_a_program_without_a_test_split_is_judged_on_its_validation_split(tmp_path, monkeypatch, capsys):
     run_here(monkeypatch, tmp_path)
     write_program(tmp_path, PRINTS)
     assert main(["run", "--suite", "mine.toml", "-o", "out", "--workers", "2"]) == 0

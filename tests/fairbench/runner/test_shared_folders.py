@@ -11,6 +11,8 @@ import pytest
 from fairbench.cli.main import main
 from fairbench.runner.trainings.written_files import file_times, written
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 CHECKPOINT = """
 import random, sys, time
 from pathlib import Path

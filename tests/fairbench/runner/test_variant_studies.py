@@ -29,6 +29,8 @@ from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
 from fairbench.suites.variants import parsed_variants
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 TRAIN = """
 import json, os, random, sys
 seed, steps, out, *words = sys.argv[1:]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from itertools import product
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -172,22 +173,25 @@ UNITS = {
 SIZES = {"small": SHAPES, "large": LARGE}
 
 
+DECAYS = [(0.1, 0.0), (31.0, 0.0), (33.0, 0.0), (64.0, 0.0), (0.1, 31.0), (31.0, 64.0)]
+"""Weight decay and quantum decay."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("size", "weight_decay", "quantum_decay"),
+    ("kind", "size", "decays"),
     [
-        ("small", 0.1, 0.0),
-        ("small", 31.0, 0.0),
-        ("small", 33.0, 0.0),
-        ("small", 64.0, 0.0),
-        ("small", 0.1, 31.0),
-        ("small", 31.0, 64.0),
-        ("large", 31.0, 64.0),
+        *product(["as they are", "tensors and rows"], ["small"], DECAYS),
+        *product(UNITS, ["small"], [(31.0, 64.0)]),
+        *product(["as they are", "rows", "tensors and rows"], ["large"], [(31.0, 64.0)]),
+        *[pytest.param(*case, marks=pytest.mark.soak) for case in product(UNITS, SIZES, DECAYS)],
     ],
+    ids=str,
 )
-@pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
-def test_what_fires_after_speculation(units, size, weight_decay, quantum_decay):
+def test_what_fires_after_speculation(kind, size, decays):
     """Decay and cancellation together, also from half of the parameter on, where decay leaves little to cancel."""
+    units = UNITS[kind]
+    weight_decay, quantum_decay = decays
     options = {**ACTIVE, "chaos_warmup": 0, "gamma": 30.0, **units}
     options["weight_decay"] = weight_decay
     options["quantum_decay"] = quantum_decay

@@ -38,10 +38,9 @@ def needs_blocks(name):
 
 
 PROCESSED = [name for name in CONFIGURATIONS if needs_blocks(name)]
-PROCESSED_TOGETHER = [name for name in TOGETHER if needs_blocks(name)]
 
 
-@pytest.mark.parametrize(("block", "name"), [*product([17], PROCESSED), *product([1, 256], PROCESSED_TOGETHER)])
+@pytest.mark.parametrize(("block", "name"), [*product([17], PROCESSED), *product([1, 256], ["everything"])])
 def test_wherever_blocks_end(monkeypatch, torch_kernels, name, block):
     """Blocks end within tensors, between rows, within rows, and hold several tensors."""
     shapes = {1: SMALL, 17: MEDIUM, 256: LARGER}[block]
