@@ -240,7 +240,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user):
     for command in ("check", "try", "run --suite mini --add-optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule" in new
     assert Path("my_rule.py").read_text() == block("bring-your-own-optimizer.md", "class MyRule")
-    assert checked.endswith("0 fail, 0 warn, 3 note, 15 pass\n")
+    assert checked.endswith("0 fail, 0 warn, 3 note, 18 pass\n")
     assert tried.startswith("A preview, not a result: vit, accuracy (higher is better)")
     assert any(line.split() == ["lr", "AdamW", "Lion", "MyRule"] for line in tried.splitlines())
     assert [line.split()[0] for line in tried.splitlines() if line.startswith("0.")] == ["0.0003", "0.001", "0.003"]
