@@ -30,7 +30,7 @@ from psilogic import decision as truth
 from psilogic.backends import foreach
 from psilogic.backends.cpu import kernels as cpu_kernels
 from psilogic.backends.factors import factors_of
-from psilogic.backends.triton import decide, decision_kernels, sum_kernels
+from psilogic.backends.triton import decide, decision_kernels, sum_kernels, units
 from psilogic.backends.triton import tables as triton_tables
 from psilogic.backends.triton import update as updates
 from psilogic.backends.triton import update_kernels as kernels
@@ -429,7 +429,7 @@ def smaller_parts():
         yield
         return
     with ExitStack() as patches:
-        for module in (sum_kernels, triton_tables, decision_kernels, decide):
+        for module in (sum_kernels, triton_tables, decision_kernels, units):
             for name, value in SMALLER.items():
                 if hasattr(module, name):
                     patches.enter_context(patch.object(module, name, tl.constexpr(value)))
@@ -771,7 +771,7 @@ def by_kernels(bucket, scalars, grad_scale, found_inf):
     for name in scalar_names(group):
         work.scalar_addresses.extend(x.data_ptr() for x in scalars[name].unbind())
         work.scalar_kinds.append(ScalarKind(torch.float64, scalars[name].device))
-    decide.decide_bucket(work, decide.Factors(total, grad_scale), found_inf, observed=True)
+    decide.decide_bucket(work, units.Factors(total, grad_scale), found_inf, observed=True)
     return work
 
 
