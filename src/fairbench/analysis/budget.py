@@ -60,7 +60,10 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         options_with_searched.update(arm.selected.extra)
     # a preset sets options itself, so an option that the suite does not set may be on
     default = "by the preset" if resolved.factory in PRESETS else "none"
+    clip_norm = suite.clip_norm(arm.optimizer)
+    name_of_schedule, min_lr = suite.schedule(arm.arena, arm.optimizer)
     sweep = _recorded(arm.sweep)
+    tried = {run.setting for run in sweep}
     full_length = _recorded([*arm.others, *arm.final])
     return Budget(
         arena=arm.arena,
@@ -68,16 +71,16 @@ def _budget(results: Results, arm: ArmResults) -> Budget:
         factory=resolved.factory,
         options=_chosen_options(results, arm),
         search=_search(results, arm),
-        settings=len({run.setting for run in sweep}),
+        settings=len(tried),
         sweep_trials=len(sweep),
         sweep_steps=_steps(sweep),
         final_trials=len(full_length),
         final_steps=_steps(full_length),
-        clipping=_clipping(suite.clip_norm(arm.optimizer), options),
+        clipping=_clipping(clip_norm, options),
         centralization=_amount(options, "gradient centralization", default),
         adaptive_clipping=_amount(options, "adaptive gradient clipping", default),
         groups=resolved.groups or "one for all",
-        schedule=schedule(resolved.needs, *suite.schedule(arm.arena, arm.optimizer)),
+        schedule=schedule(resolved.needs, name_of_schedule, min_lr),
         decay=_decay(resolved.factory, options_with_searched, default),
         tuned=arm.tuned,
     )

@@ -16,7 +16,7 @@ from fairbench.analysis.noise import std_of_base
 from fairbench.analysis.results import collect
 from fairbench.common.console import unwrapped
 from fairbench.common.processes import cores
-from fairbench.report.console import plan_view
+from fairbench.report.plan_view import plan_view
 from fairbench.report.table import Table, table_of
 from fairbench.runner.devices import slots_of_trials
 from fairbench.runner.run_study import plan_study

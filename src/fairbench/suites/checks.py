@@ -13,9 +13,10 @@ from fairbench.optimizers.treatments import SCHEDULES
 from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.key_checks import check_known, check_references, check_rising, check_values
 from fairbench.suites.ranges import POSITIVE
-from fairbench.suites.schema import Suite, SuiteFile
+from fairbench.suites.schema import Suite
 from fairbench.suites.search import Search, check_sweep
 from fairbench.suites.stages import Final, Sweep
+from fairbench.suites.suite_file import SuiteFile
 from fairbench.suites.variants import check_variants
 
 NAME = r"[\w.\-]*\w"

@@ -14,7 +14,8 @@ from fairbench.common.coercion import Wrong
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.suites.arenas import ArenaPlan, Ladder, LadderPoint
-from fairbench.suites.schema import Suite, SuiteFile
+from fairbench.suites.schema import Suite
+from fairbench.suites.suite_file import SuiteFile
 
 Arenas = dict[str, ArenaPlan]
 """Arenas by their names."""

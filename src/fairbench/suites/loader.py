@@ -14,7 +14,8 @@ from fairbench.suites.arena_tables import arena_plan
 from fairbench.suites.checks import NAME, check_file, check_suite
 from fairbench.suites.expansion import expanded
 from fairbench.suites.overrides import Overrides, overridden
-from fairbench.suites.schema import Suite, SuiteFile
+from fairbench.suites.schema import Suite
+from fairbench.suites.suite_file import SuiteFile
 from fairbench.suites.variants import with_program_factories, with_variant_tables
 
 UNCHANGED = Overrides()

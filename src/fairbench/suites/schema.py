@@ -11,7 +11,7 @@ from fairbench.arenas.registry import ARENAS
 from fairbench.common.grouping import grouped
 from fairbench.common.wording import Wording
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.suites.arenas import ArenaPlan, Ladder
+from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.compare import Compare
 from fairbench.suites.stages import Final, Sweep, Training
 
@@ -282,20 +282,3 @@ def _named(names: Sequence[str], kind: str) -> str:
     if len(names) <= FEW:
         return ", ".join(names)
     return f"{len(names)} {kind}"
-
-
-@dataclass(frozen=True)
-class SuiteFile(Suite):
-    """A suite as its file has it; `fairbench.suites.expansion` makes further arenas of these.
-
-    Attributes:
-        ladder: the sizes and horizons of an arena, by its name.
-        horizons: multiples of each arena's steps with which the reference is trained.
-        schedules: learning-rate schedules with each of which every optimizer is trained.
-        shock: shocks by name, with each of which every arena gets a disturbed copy.
-    """
-
-    ladder: dict[str, Ladder] = field(default_factory=dict)
-    horizons: list[float] = field(default_factory=list)
-    schedules: list[str] = field(default_factory=list)
-    shock: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from pages import printed
 from tiny import here
 
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
-from fairbench.report.console import plan_view
+from fairbench.report.plan_view import plan_view
 from fairbench.runner import preflight as rehearsals
 from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, time_limits, trial_seconds
 from fairbench.study.snapshot import open_study

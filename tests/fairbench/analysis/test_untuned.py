@@ -15,7 +15,7 @@ from fairbench.analysis.budget import budgets, equality
 from fairbench.analysis.forecast import forecast
 from fairbench.analysis.results import collect
 from fairbench.optimizers.spec import OptimizerPlan
-from fairbench.report.console import plan_view
+from fairbench.report.plan_view import plan_view
 from fairbench.report.sections.trial_tables import search_table
 from fairbench.runner.progress.watch import arm_statuses, status_table
 from fairbench.study.planned_trial import timing_trials

@@ -155,17 +155,21 @@ def fit(sizes: Array, steps: Array, losses: Array, optimizers: Sequence[str], re
     if _falls_by_chance(alpha, beta, best):
         raise ValueError("the losses do not fall with size and steps as the law does")
     spread, misfit = _misfit(observed, losses, best)
+    # the fit has sizes and steps as multiples of their centers, the law has them as they are
+    log_a_of_sizes = log_a + alpha * math.log(center)
+    log_b_of_steps = log_b + beta * math.log(center_of_steps)
+    cells, seeds = losses.shape
     return Law(
         reference=reference,
         E=math.exp(log_e),
-        A=math.exp(log_a + alpha * math.log(center)),
+        A=math.exp(log_a_of_sizes),
         alpha=alpha,
-        B=math.exp(log_b + beta * math.log(center_of_steps)),
+        B=math.exp(log_b_of_steps),
         beta=beta,
         center=center,
         largest=float(sizes.max()),
-        cells=losses.shape[0],
-        n=losses.shape[1],
+        cells=cells,
+        n=seeds,
         speed_ups=speed_ups,
         spread=spread,
         misfit=misfit,

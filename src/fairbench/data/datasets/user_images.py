@@ -43,18 +43,22 @@ def read(source: SourceFiles, options: Mapping[str, Any]) -> Images:
     for split, folders_of in splits.items():
         rows = _labelled(folders_of, classes)
         read_splits[split] = ImageSplit(len(rows), partial(_decoded, rows, size))
+    carved = [split for split in SPLITS if split not in read_splits]
+    equal_images = "of equal images only the first, those of test and val before train's"
     count = sum(split.count for split in read_splits.values())
+    aside = files_in(folder, only_aside=True)
+    dropped = {
+        "files that are no images": len(files) - len(images),
+        "images in no class folder": len(images) - count,
+        ASIDE: len(aside),
+    }
     return Images(
         shape=(3, size, size),
         splits=read_splits,
         classes=tuple(classes),
-        carved=tuple(split for split in SPLITS if split not in read_splits),
-        processing=f"{decoding_steps(0, size)}; of equal images only the first, those of test and val before train's",
-        dropped={
-            "files that are no images": len(files) - len(images),
-            "images in no class folder": len(images) - count,
-            ASIDE: len(files_in(folder, only_aside=True)),
-        },
+        carved=tuple(carved),
+        processing=f"{decoding_steps(0, size)}; {equal_images}",
+        dropped=dropped,
         distinct=True,
     )
 
