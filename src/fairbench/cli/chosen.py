@@ -48,22 +48,17 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
         gpus_elsewhere: whether a cluster has the GPUs, so that this machine needs none.
 
     Raises:
-        UsageError: an option is wrong, the directory holds another suite, an optimizer cannot be loaded, or data are
-            missing.
+        UsageError: an option is wrong, the directory holds another suite, or data are missing.
     """
     from fairbench.suites.variants import check_different
 
-    target = chosen_target(options)
-    check_different(target.suite)
+    suite = chosen_suite(options)
+    check_different(suite)
+    target = target_of(options, suite)
     slots, device = chosen_slots(options, target)
     if not gpus_elsewhere:
         check_gpus(slots)
-    if options.set or options.add_optimizer:
-        # what was typed about optimizers is checked before any process is started, which checks all of them
-        from fairbench.optimizers.resolve import check_optimizers
-
-        check_optimizers(target.suite.optimizers, target.suite.sweep.extra)
-    prepare_data(options, target.suite)
+    prepare_data(options, suite)
     return ReadyStudy(target, slots, device)
 
 
@@ -148,11 +143,10 @@ def _folders(options: argparse.Namespace) -> dict[str, str]:
     return folders
 
 
-def chosen_target(options: argparse.Namespace) -> Target:
-    """The suite that the options of run, plan and slurm choose, and the directory of its study."""
-    suite = chosen_suite(options)
+def target_of(options: argparse.Namespace, suite: Suite, folder: str = "") -> Target:
+    """A suite, and the directory that the options choose for its study, or a folder in this directory."""
     directory = options.output_dir or Path("results") / suite.name
-    return target_in(Path(directory), suite)
+    return target_in(Path(directory) / folder, suite)
 
 
 def chosen_run_options(options: argparse.Namespace) -> RunOptions:

@@ -13,9 +13,9 @@ NEXT = {
     "optimizer": [
         "check {reference}",
         "try {reference}",
-        "run --suite mini --add-optimizer {reference} --output-dir results/{name}",
+        "run mini --add-optimizer {reference} -o results/{name}",
     ],
-    "arena": ["run --arenas {reference} --optimizers AdamW,PsiLogic --output-dir results/{name}"],
+    "arena": ["run --arenas {reference} --optimizers AdamW,PsiLogic -o results/{name}"],
 }
 """The commands for the new file, by its kind."""
 

@@ -7,19 +7,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairbench as fb
 from fairbench.cli.arguments import names, settings
-from fairbench.cli.chosen import chosen_run_options, chosen_suite, ready_study
+from fairbench.cli.chosen import chosen_run_options, chosen_suite, ready_study, target_of
 from fairbench.cli.options import USUAL_BASELINE
 from fairbench.cli.slots import check_gpus, chosen_slots
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 from fairbench.runner.devices import RunOptions
 from fairbench.study.folder import NOISE
-from fairbench.study.target import target_in
 
 if TYPE_CHECKING:
     from fairbench.api.noise import MeasuredNoise
@@ -73,8 +71,7 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     if options.margin is None:
         options.margin = 1.0  # no trial depends on it
     suite = chosen_suite(options)
-    study = Path(options.output_dir or Path("results") / suite.name)
-    target = target_in(study / NOISE, suite)
+    target = target_of(options, suite, NOISE)
     slots, device = chosen_slots(options, target)
     check_gpus(slots)
 
@@ -119,7 +116,7 @@ def preview(options: argparse.Namespace) -> fb.Table[Any]:
 
 def _command_of_study(options: argparse.Namespace, others: Sequence[str]) -> str:
     """The command for a study of what was previewed with some other optimizers."""
-    words = ["fairbench run --suite", options.suite]
+    words = ["fairbench run", options.suite]
     if options.arena:
         words += ["--arenas", options.arena]
     if others:
@@ -129,5 +126,5 @@ def _command_of_study(options: argparse.Namespace, others: Sequence[str]) -> str
     for text in options.set:
         words += ["--set", f"'{text}'"]
     name = options.optimizer.rpartition(":")[2]
-    words += ["--output-dir", f"results/{name}"]  # that of the suite may hold another study
+    words += ["-o", f"results/{name}"]  # that of the suite may hold another study
     return " ".join(words)

@@ -21,26 +21,30 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
         UsageError: an option has no effect on the device, or a wrong value.
     """
     reason = _reason_for_cpu(options.device, target)
+    gpus = _chosen_gpus(options.gpus)
     kind = device_kind(options.device, target.history)
-    trials = options.workers
-    gpus: Sequence[int] = ()
     if kind == "cpu":
+        trials = options.workers
         for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
             if given is not None:
                 raise UsageError(f"{option} {given} has no effect, {reason}; leave it out")
     else:
-        if trials is not None:
-            raise UsageError(f"--workers {trials} has no effect on GPUs; give --trials-per-gpu, or --device cpu")
         trials = options.trials_per_gpu
+        if options.workers is not None:
+            raise UsageError(
+                f"--workers {options.workers} has no effect on GPUs; give --trials-per-gpu, or --device cpu"
+            )
         if trials is not None and trials < 1:
             raise UsageError(f"--trials-per-gpu must be at least 1, got {trials}")
-        if options.gpus == "all":
-            count = max(gpus_here(), 1)  # `check_gpus` reports that there is none
-            gpus = range(count)
-        else:
-            gpus = gpu_numbers(options.gpus)
     slots = device_slots(kind, trials, str(options.data_root or "data"), gpus)
     return slots, _device_line(options, target, slots)
+
+
+def _chosen_gpus(text: str | None) -> Sequence[int]:
+    """The numbers of the GPUs that the option --gpus names; without a GPU "all" names the first, see `check_gpus`."""
+    if text == "all":
+        return range(max(gpus_here(), 1))
+    return gpu_numbers(text)
 
 
 def check_gpus(slots: Sequence[DeviceSlot]) -> None:

@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairbench.cli.chosen import chosen_run_options, chosen_target
+from fairbench.cli.chosen import chosen_run_options, chosen_suite, target_of
 from fairbench.cli.data_of_study import prepare_data
 from fairbench.cli.main import TO_BE_CONTINUED
 from fairbench.cli.parser import parser
@@ -56,12 +56,13 @@ def slurm(options: argparse.Namespace) -> str:
         options.device = "cuda" if requests_gpus else "cpu"
     # wrong options are errors here, rather than later in the job
     chosen_run_options(options)
-    target = chosen_target(options)
+    suite = chosen_suite(options)
+    target = target_of(options, suite)
     chosen_slots(options, target)
-    prepare_data(options, target.suite)
+    prepare_data(options, suite)
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
     directory = Path.cwd() / target.directory
-    script = _script(options, target.suite.name, directory)
+    script = _script(options, suite.name, directory)
     try:
         (directory / LOGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:

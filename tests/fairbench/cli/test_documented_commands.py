@@ -76,7 +76,7 @@ def run_options(options):
     chosen.chosen_run_options(argparse.Namespace(**{**vars(defaults), **vars(options)}))
     in_new_directory = argparse.Namespace(**vars(options))
     in_new_directory.output_dir = None  # the page's directory has `mini` here
-    chosen.chosen_target(in_new_directory)
+    chosen.target_of(in_new_directory, chosen.chosen_suite(in_new_directory))
 
 
 def only_parsed(options):
@@ -237,7 +237,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user):
     new = user.printed("new-optimizer my_rule")
     checked = user.printed("check my_rule.py:MyRule")
     tried = user.printed("try my_rule.py:MyRule --baselines AdamW,Lion")
-    for command in ("check", "try", "run --suite mini --add-optimizer"):
+    for command in ("check", "try", "run mini --add-optimizer"):
         assert f"    fairbench {command} my_rule.py:MyRule" in new
     assert Path("my_rule.py").read_text() == block("bring-your-own-optimizer.md", "class MyRule")
     assert checked.endswith("0 fail, 0 warn, 3 note, 18 pass\n")
@@ -245,7 +245,7 @@ def test_the_page_on_optimizers_is_what_its_commands_do(user):
     assert any(line.split() == ["lr", "AdamW", "Lion", "MyRule"] for line in tried.splitlines())
     assert [line.split()[0] for line in tried.splitlines() if line.startswith("0.")] == ["0.0003", "0.001", "0.003"]
     assert [written for command, written in user.written.items() if command.startswith("try ")] == [set(), set()]
-    assert "vit    PsiLogic" in user.printed("run --suite mini --output-dir results/my_rule")
+    assert "vit    PsiLogic" in user.printed("run mini -o results/my_rule")
     assert {"MyRule", "MyRule-slow"} < load_suite("my_suite.toml").optimizers.keys()
 
 

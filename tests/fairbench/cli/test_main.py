@@ -16,7 +16,7 @@ from documented import every_command
 from fabricated import sealed, stored
 from tiny import TINY
 
-from fairbench.cli.chosen import chosen_target
+from fairbench.cli.chosen import chosen_suite, target_of
 from fairbench.cli.main import main
 from fairbench.cli.parser import command_names, parser
 from fairbench.cli.slots import chosen_slots
@@ -116,7 +116,7 @@ def test_trials_use_the_requested_gpus():
 
     def slots(words):
         options = parser().parse_args(words)
-        return chosen_slots(options, chosen_target(options))[0]
+        return chosen_slots(options, target_of(options, chosen_suite(options)))[0]
 
     assert slots(words) == [DeviceSlot(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
     assert slots(words[:5]) == [DeviceSlot(device) for device in ("cuda:0", "cuda:2")]
@@ -180,7 +180,7 @@ def test_a_device_is_chosen_and_named(finished, monkeypatch):
         for module in ("runner.devices", "cli.slots"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
         options = parser().parse_args(["run", *suite, *words, "-o", str(directory)])
-        slots, device = chosen_slots(options, chosen_target(options))
+        slots, device = chosen_slots(options, target_of(options, chosen_suite(options)))
         return [slot.device for slot in slots], device
 
     suite = [str(finished.folder / "tiny.toml")]

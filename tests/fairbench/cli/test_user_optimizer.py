@@ -74,8 +74,8 @@ def test_a_preview_ends_with_the_command_of_its_study(tiny_folder, command):
     words = ["--arena", "vit", "--set", "Signs.momentum=0.8", "--baselines", "AdamW", "--lr", "1e-3"]
     shown = command("try", "own_optimizers:Signs", "--suite", "tiny.toml", *words)
     expected = (
-        "    fairbench run --suite tiny.toml --arenas vit --optimizers AdamW "
-        "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8' --output-dir results/Signs\n"
+        "    fairbench run tiny.toml --arenas vit --optimizers AdamW "
+        "--add-optimizer own_optimizers:Signs --set 'Signs.momentum=0.8' -o results/Signs\n"
     )
     assert expected in shown
 
@@ -131,7 +131,7 @@ def test_an_optimizer_that_is_the_default_to_compare_with_is_previewed_alone(tin
     shown = command("try", "AdamW", "--suite", "tiny.toml", "--lr", "1e-3")
     (head,) = [line for line in shown.splitlines() if line.startswith("lr")]
     assert head.split() == ["lr", "AdamW"]
-    assert shown.endswith("\n    fairbench run --suite tiny.toml --output-dir results/AdamW\n")
+    assert shown.endswith("\n    fairbench run tiny.toml -o results/AdamW\n")
 
 
 def test_the_rates_of_a_preview():
