@@ -8,13 +8,13 @@ study has not begun, so that its author can correct it.
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from fairbench.arenas.program_command import words_of
+from fairbench.arenas.program_command import ProgramCommand
 from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.files import remove, write_atomically
 from fairbench.common.formatting import short_hash, some
@@ -77,33 +77,45 @@ def checked_out(
                 with _explained(name):
                     fixed[variant.revision] = _commit(repository, name, variant.revision, fixed, study, say)
             commits = {name: fixed[variant.revision] for name, variant in revisions.items()}
-            check_commits(suite, repository, commits, study)
-            write_atomically(folder / COMMITS, json.dumps(fixed))
-            untrained = untrained_changes(suite, repository, commits, study)
+            changed = repository.changed(study)
+            check_commits(suite, repository, commits, changed)
+            untrained = untrained_changes(suite, commits, changed)
             if untrained:
                 say(untrained)
+            write_atomically(folder / COMMITS, json.dumps(fixed))
             worktrees = _made_worktrees(repository, commits, folder, say)
-        stays = False
-        try:
+        with _kept_if_interrupted(worktrees.values(), folder, study, used):
             yield CheckedOut(_with_commits(suite, worktrees, repository.prefix), str(folder))
-        except BaseException as error:
-            has_begun = _was_interrupted(error) or (study / CONFIG).exists()
-            stays = folder.is_relative_to(study) and has_begun
-            raise
-        finally:
-            if not stays and _is_last(used):
-                for worktree in worktrees.values():
-                    worktree.remove()
-                remove(folder)
+
+
+@contextmanager
+def _kept_if_interrupted(worktrees: Iterable[Worktree], folder: Path, study: Path, used: IO[str]) -> Iterator[None]:
+    """Remove worktrees and their folder at the end of the `with` block, unless somebody still needs them.
+
+    The same command needs them if the study was interrupted after it has begun, and so does another driver. `used` is
+    the file that each driver has locked.
+    """
+    stays = False
+    try:
+        yield
+    except BaseException as error:
+        has_begun = _was_interrupted(error) or (study / CONFIG).exists()
+        stays = folder.is_relative_to(study) and has_begun
+        raise
+    finally:
+        if not stays and _is_last(used):
+            for worktree in worktrees:
+                worktree.remove()
+            remove(folder)
 
 
 def _check_commands(suite: Suite, revisions: Mapping[str, VariantPlan], repository: Repository) -> None:
     """Raise `UsageError` if the command of a variant names a file of the user's checkout by its absolute path."""
     for name, variant in revisions.items():
         for plan in suite.arenas.values():
-            words = words_of(plan.model["program"], variant.args)
+            command = ProgramCommand(plan.model["program"], variant.args)
             with _explained(name):
-                repository.check_words(words)
+                repository.check_words(command.words)
 
 
 def _made_worktrees(

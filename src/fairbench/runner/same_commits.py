@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import short_hash, some
@@ -11,7 +10,7 @@ from fairbench.suites.schema import Suite
 from fairbench.suites.variants import is_same_but_for_code
 
 
-def check_commits(suite: Suite, repository: Repository, commits: Mapping[str, str], study: Path) -> None:
+def check_commits(suite: Suite, repository: Repository, commits: Mapping[str, str], changed: Sequence[str]) -> None:
     """Raise `UsageError` if two variants differ in their revisions alone, and these are the same commit.
 
     A repeated revision is no mistake here: that is how `fairbench noise` repeats a variant.
@@ -20,7 +19,7 @@ def check_commits(suite: Suite, repository: Repository, commits: Mapping[str, st
         suite: the suite.
         repository: the repository of the program.
         commits: the commit of each variant that has a revision.
-        study: the directory of the study, whose files do not count as changes.
+        changed: the files of the checkout that were changed since the last commit.
     """
     for name, other in combinations(commits, 2):
         variant = suite.optimizers[name].variant
@@ -34,12 +33,11 @@ def check_commits(suite: Suite, repository: Repository, commits: Mapping[str, st
         if WORKING_TREE in revisions:
             is_same = repository.tree(commits[name]) == repository.tree(commits[other])
         if is_same:
-            raise UsageError(f"{name} and {other} {_what_and_advice(repository, revisions, commits[name], study)}")
+            raise UsageError(f"{name} and {other} {_what_and_advice(revisions, commits[name], changed)}")
 
 
-def _what_and_advice(repository: Repository, revisions: tuple[str, str], commit: str, study: Path) -> str:
+def _what_and_advice(revisions: tuple[str, str], commit: str, changed: Sequence[str]) -> str:
     """What two variants share, and what to do."""
-    changed = repository.changed(study)
     if WORKING_TREE in revisions:
         return "have the same files; change one, or name another commit, such as @HEAD~1"
     if changed:
@@ -54,8 +52,8 @@ def _uncommitted(changed: Sequence[str]) -> str:
     return f"{some(changed)} have uncommitted changes"
 
 
-def untrained_changes(suite: Suite, repository: Repository, commits: Mapping[str, str], study: Path) -> str:
-    """A message on changes of the checkout that no variant trains; empty without any.
+def untrained_changes(suite: Suite, commits: Mapping[str, str], changed: Sequence[str]) -> str:
+    """A message on changed files of the checkout that no variant trains; empty without any.
 
     Where commits were given in full, as `fairbench gate` gives them, nothing was meant to be the checkout.
     """
@@ -66,7 +64,6 @@ def untrained_changes(suite: Suite, repository: Repository, commits: Mapping[str
             return ""
         if variant.revision and variant.revision != commits[name]:
             named = True
-    changed = repository.changed(study)
     if not named or not changed:
         return ""
     return f"{_uncommitted(changed)}, which no variant trains; `@` is the working tree"
