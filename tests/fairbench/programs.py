@@ -4,13 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from fairbench.arenas.program import ProgramOptions
-from fairbench.arenas.program_code import code_of
 from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.suites.program_files import arena_files
 
 COMMAND = f"{sys.executable} -S train.py {{lr}} {{seed}} {{steps}} {{optimizer}} {{out}} {{stage}}"
 TRAIN = """
@@ -57,9 +56,8 @@ def write_program(folder, rest=PLAIN, command=COMMAND, keys=""):
 def program_spec(stage="final", steps=20, **settings):
     """A trial of the suite in the working directory, with AdamW as torch has it."""
     suite = load_suite("mine.toml", Overrides(settings=settings))
-    options = ProgramOptions(**suite.arenas["mine"].model)
     optimizer = ResolvedOptimizer("AdamW", "torch.optim:AdamW", {"weight_decay": 0.01}, {}, "", "", {})
-    arena = ResolvedArena(fingerprint="", code=code_of(options), starts={})
+    arena = ResolvedArena(fingerprint="", code=arena_files(suite, "mine"), starts={})
     study = ResolvedSuite(
         suite=suite, device="cpu", arenas={"mine": arena}, optimizers={"AdamW": optimizer}, environment={}
     )

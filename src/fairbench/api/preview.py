@@ -40,7 +40,7 @@ def rates(optimizer: ResolvedOptimizer, sweep: Sweep, chosen: Sequence[float]) -
     """The learning rates of an optimizer in a preview: its fixed rate, the chosen rates, or three of its grid."""
     if chosen and optimizer.lr is None:
         return list(chosen)
-    search = search_for(sweep, optimizer.lr_scale, optimizer.lr)
+    search = search_for(sweep, optimizer)
     grid = [setting.lr for setting in search.first()]
     middle = grid[(len(grid) - 1) // 2]
     return sorted({grid[0], middle, grid[-1]})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fairbench.arenas.base import Arena, ArenaFacts
-from fairbench.arenas.program_command import words_of
+from fairbench.arenas.program_command import ProgramCommand
 from fairbench.common.coercion import KeyPath, Wrong, build
 from fairbench.common.errors import UsageError, nearest
 
@@ -76,6 +76,11 @@ class ProgramOptions:
             reported += [f"{split}/{metric}" for metric in self.metrics]
         return {key: self.keys.get(key, key) for key in reported}
 
+    def command(self, variant: Mapping[str, Any] | None = None) -> ProgramCommand:
+        """The command, with what was given for a variant, see `VariantPlan.words`."""
+        given = variant or {}
+        return ProgramCommand(self.program, given.get("args", ""), given.get("env", {}))
+
 
 class Program(Arena):
     """A training program of a user; `fairbench.training.program` runs it."""
@@ -128,7 +133,7 @@ def program_table(path: KeyPath, table: Mapping[str, Any]) -> Mapping[str, Any]:
 def _check_options(path: KeyPath, options: ProgramOptions) -> None:
     """Raise Wrong with the path of the key if a value is not allowed."""
     try:
-        words = words_of(options.program)
+        words = options.command().words
     except ValueError as error:
         raise Wrong((*path, "program"), f"must be a command: {error}; got {options.program!r}") from error
     if not words:

@@ -4,11 +4,9 @@ import glob
 import hashlib
 import os
 import subprocess
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fairbench.arenas.program import ProgramOptions
-from fairbench.arenas.program_command import words_of
 from fairbench.common.errors import UsageError
 
 OF_A_STUDY = ("trials", "claims", "drivers")
@@ -21,21 +19,21 @@ PYTHON_FILES = ":(top)*.py"
 """The Python files of a whole repository, for git."""
 
 
-def code_of(options: ProgramOptions, args: str = "", folder: Path = Path()) -> dict[str, str]:
+def code_of(words: Sequence[str], patterns: Sequence[str] = (), folder: Path = Path()) -> dict[str, str]:
     """The beginning of the sha256 of each file of a program's code, by the path of the file.
 
     Args:
-        options: the options of the program.
-        args: the words of a variant, which may name further files.
+        words: the words of its command; the files that they name always count.
+        patterns: the patterns of its other files; without any, these are the ones of its folder, see `_known_files`.
         folder: the folder in which the program runs. Paths are relative to it.
     """
-    first, *others = words_of(options.program, args)
+    first, *others = words
     sources = [word for word in others if "{" not in word and (folder / word).is_file()]
     files = set(sources)
     if _is_own(first, folder):
         files.add(first)
-    if options.code:
-        files.update(matched(options.code, "code", folder))
+    if patterns:
+        files.update(matched(patterns, "code", folder))
     else:
         files.update(_known_files(sources, folder))
     return hashes_of(sorted(files), folder)

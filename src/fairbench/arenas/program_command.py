@@ -3,7 +3,9 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fairbench.common.errors import UsageError, nearest
@@ -12,53 +14,97 @@ VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 """The beginning of a word that sets an environment variable."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A placeholder in a word of the command, such as `{lr}`, which a value of the trial replaces."""
+LAUNCHERS = ("python", "pypy", "torchrun")
+"""The beginnings of the names of commands whose first word that is no option is the script that they start."""
+OTHER_PROGRAM = ("-m", "-c", "--module")
+"""Options after which no script is started."""
 SCRIPTS = (".py", ".sh")
 """The ends of the names of scripts."""
 VARIANT = "{variant}"
 """The placeholder for the words of a variant. Without it they stand at the end of the command."""
 
 
-def words_of(program: str, args: str = "") -> list[str]:
-    """The words of a command with those of a variant, before any placeholder is replaced.
+@dataclass(frozen=True)
+class ProgramCommand:
+    """The command of a program with what a variant adds to it, before any placeholder is replaced.
 
-    Variables before the command, as in `LEVEL=1 python train.py`, are set as a shell sets them.
-
-    Args:
+    Attributes:
         program: the command.
         args: the words of the variant. Where `{variant}` is a part of a word, they are put there as they are.
+        env: the environment variables of the variant; a value may have placeholders.
     """
-    given = shlex.split(program)
-    own = shlex.split(args)
-    if given and VARIABLE.match(given[0]):
-        given.insert(0, "env")
-    if VARIANT not in program:
-        return [*given, *own]
-    words = []
-    for word in given:
-        if word == VARIANT:
-            words += own
-        else:
-            words.append(word.replace(VARIANT, args))
-    return words
 
+    program: str
+    args: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
 
-def is_another_program(command: str, other: str) -> bool:
-    """Whether two commands start different scripts or modules. Where one names none, this is not known: False."""
-    script = _script(command)
-    other_script = _script(other)
-    return bool(script and other_script) and script != other_script
+    @property
+    def words(self) -> list[str]:
+        """The words. Variables before the command, as in `LEVEL=1 python train.py`, are set as a shell sets them.
 
+        Raises:
+            ValueError: the command cannot be split into words.
+        """
+        given = shlex.split(self.program)
+        own = shlex.split(self.args)
+        if given and VARIABLE.match(given[0]):
+            given.insert(0, "env")
+        if VARIANT not in self.program:
+            return [*given, *own]
+        words = []
+        for word in given:
+            if word == VARIANT:
+                words += own
+            else:
+                words.append(word.replace(VARIANT, self.args))
+        return words
 
-def _script(command: str) -> str:
-    """The script or the module of Python that a command starts; empty if it names none."""
-    words = words_of(command)
-    for position, word in enumerate(words[:-1]):
-        if word == "-m":
-            return words[position + 1]
-    for word in words:
-        if word.endswith(SCRIPTS) and "{" not in word and not word.startswith("-"):
-            return os.path.normpath(word)
-    return ""
+    @property
+    def placeholders(self) -> set[str]:
+        """The names of all placeholders in the words and in the values of the variables."""
+        texts = [self.program, self.args, *self.env.values()]
+        return {name for text in texts for name in PLACEHOLDER.findall(text)}
+
+    @property
+    def script(self) -> str:
+        """The script of Python that is started; empty if there is none, or if that is not known.
+
+        A word after an option may be the option's value. Where the command goes to another folder, or into a container
+        or a shell, the file may be there.
+        """
+        left = self.words
+        if left[:1] == ["env"]:
+            left.pop(0)
+        while left and VARIABLE.match(left[0]):
+            left.pop(0)
+        if not left or not Path(left[0]).name.startswith(LAUNCHERS):
+            return ""
+        for word in left[1:]:
+            if word in OTHER_PROGRAM:
+                return ""
+            if word.startswith("-"):
+                continue
+            if word.endswith(".py") and "{" not in word:
+                return word
+            return ""
+        return ""
+
+    def filled(
+        self, values: Mapping[str, Any], texts: Mapping[str, Any], remedy: str
+    ) -> tuple[list[str], dict[str, str]]:
+        """The words and the environment variables with values in place of the placeholders.
+
+        Args:
+            values: the values of a trial by name; None for a value that the trial does not set.
+            texts: options whose texts may be several words, see `with_texts`.
+            remedy: what sets further values, for errors.
+
+        Raises:
+            UsageError: there is a placeholder that the trial does not set, or a text cannot be split into words.
+        """
+        variables = dict(zip(self.env, with_values(self.env.values(), values, remedy), strict=True))
+        words = with_values(with_texts(self.words, texts), values, remedy)
+        return words, variables
 
 
 def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:
@@ -83,7 +129,7 @@ def with_texts(words: Iterable[str], options: Mapping[str, Any]) -> list[str]:
     return replaced
 
 
-def command(words: Iterable[str], values: Mapping[str, Any], remedy: str) -> list[str]:
+def with_values(words: Iterable[str], values: Mapping[str, Any], remedy: str) -> list[str]:
     """The words of a command, with values in place of the placeholders.
 
     Args:
@@ -108,3 +154,21 @@ def command(words: Iterable[str], values: Mapping[str, Any], remedy: str) -> lis
         return str(value)
 
     return [PLACEHOLDER.sub(value_of, word) for word in words]
+
+
+def is_another_program(command: str, other: str) -> bool:
+    """Whether two commands name different scripts or modules. Where one names none, this is not known: False."""
+    name = _script_or_module(ProgramCommand(command).words)
+    other_name = _script_or_module(ProgramCommand(other).words)
+    return bool(name and other_name) and name != other_name
+
+
+def _script_or_module(words: Sequence[str]) -> str:
+    """The script or the module of Python that is named anywhere in a command; empty if none is."""
+    for position, word in enumerate(words[:-1]):
+        if word == "-m":
+            return words[position + 1]
+    for word in words:
+        if word.endswith(SCRIPTS) and "{" not in word and not word.startswith("-"):
+            return os.path.normpath(word)
+    return ""

@@ -67,7 +67,7 @@ class Case:
     @property
     def rates(self) -> list[float]:
         """All learning rates of the task, or the fixed rate of the optimizer."""
-        search = search_for(self.study.suite.sweep, self.optimizer.lr_scale, self.optimizer.lr)
+        search = search_for(self.study.suite.sweep, self.optimizer)
         return [point.lr for point in search.first()]
 
     @property

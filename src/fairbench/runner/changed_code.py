@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairbench.arenas.program import TASK, ProgramOptions
-from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program import TASK
 from fairbench.common.formatting import plural, some
 from fairbench.study.history import History
 from fairbench.study.plan import arms
 from fairbench.study.record import Record
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.snapshot import Snapshot
+from fairbench.suites.program_files import arena_files, variant_files
 from fairbench.suites.schema import Suite
 
 
@@ -25,11 +25,14 @@ def changed_code(history: History, suite: Suite, directory: Path) -> str:
     if not history.plans or not suite.trains_programs:
         return ""
     study = history.study
+    files_of = {arm: _changed_files(study, suite, *arm) for arm in study.suite.arms}
+    if not any(files_of.values()):
+        return ""
     lookup = Snapshot(directory, study.suite.metrics, Record)
     files: set[str] = set()
     finished = 0
     for arm in arms(study, lookup):
-        differing = _changed_files(study, suite, arm.arena, arm.optimizer)
+        differing = files_of[arm.arena, arm.optimizer]
         if not differing:
             continue
         files |= differing
@@ -50,12 +53,9 @@ def _changed_files(study: ResolvedSuite, suite: Suite, arena: str, optimizer: st
     declared = suite.optimizers.get(optimizer)
     if plan is None or declared is None or plan.task != TASK:
         return set()  # the arm is no part of the suite any more
-    variant = declared.variant
-    if variant is None:
-        return _differing(study.arenas[arena].code, code_of(ProgramOptions(**plan.model)))
-    from fairbench.runner.trainings.program import variant_code
-
-    return _differing(study.optimizers[optimizer].code, variant_code(suite, variant))
+    if declared.variant is None:
+        return _differing(study.arenas[arena].code, arena_files(suite, arena))
+    return _differing(study.optimizers[optimizer].code, variant_files(suite, declared.variant))
 
 
 def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:

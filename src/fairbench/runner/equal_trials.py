@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fairbench.arenas.program import TASK
-from fairbench.arenas.program_command import PLACEHOLDER
+from fairbench.arenas.program import TASK, ProgramOptions
 from fairbench.common.errors import UsageError
 from fairbench.common.exact_values import FEW_EXAMPLES, MANY_EXAMPLES, is_exact
 from fairbench.study.plan import Lookup, arms
@@ -146,11 +145,10 @@ class EqualTrials:
 def ignored_rate(spec: TrialSpec, rates: Iterable[float], values: Values) -> str:
     """The message on a program that reports the same values at several learning rates."""
     *others, last = [f"{lr:.3g}" for lr in sorted(rates)]
-    variant = spec.optimizer.variant or {}
-    words = [spec.arena.model["program"], variant.get("args", ""), *variant.get("env", {}).values()]
-    placeholders = {name for word in words for name in PLACEHOLDER.findall(word)}
+    variant = spec.optimizer.variant
+    command = ProgramOptions(**spec.arena.model).command(variant)
     name = spec.optimizer.name
-    if "lr" in placeholders:
+    if "lr" in command.placeholders:
         source = "{lr} reaches the command, and the program does not train with it"
     else:
         source = "the program takes trial.optimizer or trial.lr, and trains with another rate"

@@ -18,15 +18,15 @@ from fairbench.common.formatting import merged, plural
 from fairbench.optimizers.resolve import check_optimizers, resolve_optimizer
 from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
 from fairbench.runner.executors.executor import Executor
-from fairbench.runner.first_costs import Costs, arenas_with, preflight_of
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings import training_of
-from fairbench.runner.trainings.before_start import before_training
-from fairbench.runner.trainings.measured import FirstSteps
+from fairbench.runner.trainings.before_start import SEED_LOST, checked_programs, lost_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
+from fairbench.study.first_steps import Costs, FirstSteps
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
+from fairbench.suites.program_files import variant_files
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
@@ -50,7 +50,12 @@ def run_preflight(
     process. Arenas that differ only in the number of their steps and in their schedule are measured once. They are
     measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
-    before_training(suite, slot, say)
+    programs = checked_programs(suite, slot)
+    seed_message = ""
+    if suite.first_steps:
+        seed_message = lost_seed(programs)
+    if seed_message:
+        say(seed_message)
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
@@ -83,17 +88,17 @@ def run_preflight(
         seconds = time.monotonic() - began
     optimizers = {name: optimizers[name] for name in suite.optimizers}
     costs = {name: costs[name] for name in suite.optimizers}
-    _say_about_optimizers(optimizers, arenas, costs, say)
+    _say_about_optimizers(optimizers, arenas, costs, bool(seed_message), say)
     unequal_decay = _unequal_decay(suite, optimizers)
     if unequal_decay:
         say(unequal_decay)
     _check_extra(suite, optimizers.values())
     study = replace(study, optimizers=optimizers)
-    if arenas_with(costs, "lacks_test"):
+    if any(cost.lacks_test for cost_of_arena in costs.values() for cost in cost_of_arena.values()):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
         say(VALIDATED)
     study = replace(study, program_revisions=program_revisions(study))
-    return preflight_of(study, costs, evaluation_seconds)
+    return Preflight(study, costs, evaluation_seconds)
 
 
 def preflight_of_run(suite: Suite, slots: Sequence[DeviceSlot], executor: Executor, observer: Observer) -> Preflight:
@@ -133,15 +138,20 @@ def _say_about_optimizers(
     optimizers: Mapping[str, ResolvedOptimizer],
     arenas: Iterable[str],
     costs: Costs,
+    is_seed_said: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal."""
+    """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal.
+
+    If `is_seed_said` is True, the user knows that the seed is lost.
+    """
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
     notices = [notice for cost_of_arena in costs.values() for cost in cost_of_arena.values() for notice in cost.notices]
     for notice in dict.fromkeys(notices):
-        say(notice)
+        if not (is_seed_said and notice.startswith(SEED_LOST)):
+            say(notice)
     for arena in arenas:
         same_arms = _same_arms(optimizers, arena, costs)
         if same_arms:
@@ -266,9 +276,7 @@ def optimizer_and_seconds(
             horizon = study.suite.arenas[arena_name].steps if resolved.horizon else 0
             options_by_arena[arena_name] = (resolved.arenas.get(arena_name), horizon)
     if resolved.variant is not None:
-        from fairbench.runner.trainings.program import variant_code
-
-        resolved = replace(resolved, code=variant_code(study.suite, resolved.variant))
+        resolved = replace(resolved, code=variant_files(study.suite, resolved.variant))
     alone = replace(study, optimizers={name: resolved})
 
     def measure(training: ModuleType, arena: str) -> dict[str, Any]:

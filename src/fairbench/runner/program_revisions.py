@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairbench.arenas.program_command import words_of
+from fairbench.arenas.program_command import ProgramCommand
 from fairbench.common.formatting import some
 from fairbench.common.git_revision import revision_of
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -36,8 +36,8 @@ def _programs(study: ResolvedSuite) -> Iterator[tuple[str, list[str], list[str]]
         if program is None:
             continue
         if study.arenas[name].code:
-            yield "", words_of(program), [*study.arenas[name].code]
+            yield "", ProgramCommand(program).words, [*study.arenas[name].code]
         for optimizer in study.optimizers.values():
             variant = optimizer.variant
             if variant is not None and not variant.commit:
-                yield variant.folder, words_of(program, variant.args), [*optimizer.code]
+                yield variant.folder, ProgramCommand(program, variant.args).words, [*optimizer.code]

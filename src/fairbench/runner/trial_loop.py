@@ -57,11 +57,9 @@ class TrialLoop:
         self._claims = claims
         self._executor = executor
         self._observer = observer
-        self._changes_of_slot = preflight.changes_of_slot
+        self._preflight = preflight
+        self._options = options
         self._limits = time_limits(preflight, options.trial_timeout)
-        self._notices = [preflight.restart_notice(), preflight.sharing_notice(len(options.slots))]
-        self._fail_fast = options.fail_fast
-        self._seeds_of = options.seeds_of
         self._plan = plan_digest(study)
         self._running: dict[str, TrialSpec] = {}
         self._elsewhere: dict[str, TrialSpec] = {}  # trials that this driver could not claim
@@ -77,9 +75,10 @@ class TrialLoop:
     def _seeds_needed(self) -> SeedsNeeded:
         """The number of final seeds of each arm: what the user gives for its optimizer, or what the study needs."""
         seeds = dict(seeds_needed(self.study, self.records))
+        given = self._options.seeds_of
         for arena, optimizer in seeds:
-            if optimizer in self._seeds_of:
-                seeds[arena, optimizer] = self._seeds_of[optimizer]
+            if optimizer in given:
+                seeds[arena, optimizer] = given[optimizer]
         return seeds
 
     @property
@@ -97,8 +96,8 @@ class TrialLoop:
             UsageError: a program ignores its learning rate or its optimizer, or reports no test split.
         """
         if not self.complete:
-            for notice in self._notices:
-                self._observer.say(notice)
+            self._observer.say(self._preflight.restart_notice())
+            self._observer.say(self._preflight.sharing_notice(len(self._options.slots)))
         self._equal_trials.add_earlier(self.records)
         try:
             while True:
@@ -108,7 +107,7 @@ class TrialLoop:
                     return  # every trial has a record
                 self._wait()
                 self._keep()
-                if self._failed and self._fail_fast:
+                if self._failed and self._options.fail_fast:
                     self._observer.say(f"stopped at a failed trial, {self._failed}; the same command continues")
                     self._pause()
                     return
@@ -125,7 +124,7 @@ class TrialLoop:
             self._running[spec.id] = spec
             self._observer.started(spec, self._label(spec))
             limit = self._limits[spec.arena.name]
-            self._executor.submit(spec, limit, self._changes_of_slot(spec))
+            self._executor.submit(spec, limit, self._preflight.changes_of_slot(spec))
 
     def _label(self, spec: TrialSpec) -> str:
         """The name of a trial in messages."""

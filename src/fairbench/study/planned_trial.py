@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from fairbench.optimizers.spec import WARMUP
-from fairbench.study.resolved_suite import ResolvedSuite
+from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
+from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.study.trial_spec import ArenaSpec, TrainingSpec, TrialSpec
 from fairbench.suites.arenas import ArenaPlan
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import NO_RATE, OtherValues
+from fairbench.suites.search import NO_RATE, OtherValues, Search, Setting, search_for
 
 TIMING_TRIALS = 5
 """Timing trials of each optimizer in each arena."""
@@ -19,19 +19,48 @@ def trial_spec(
     study: ResolvedSuite, arena: str, optimizer: str, stage: str, lr: float, seed: int, extra: OtherValues = ()
 ) -> TrialSpec:
     """The spec of one trial of a study. Hyperparameters that are not in `extra` have the optimizer's values."""
-    suite = study.suite
-    plan = suite.arenas[arena]
+    task = _arena_spec(study.suite, arena, study.arenas[arena])
+    setting = Setting(lr, extra)
+    return _spec(study.suite, study.device, task, study.optimizers[optimizer], stage, setting, seed)
+
+
+def unmeasured_trial(suite: Suite, device: str, arena: str, optimizer: ResolvedOptimizer) -> TrialSpec:
+    """A final trial of an arena that is not measured yet: its spec has no hash of data, and no code."""
+    task = _arena_spec(suite, arena, ResolvedArena(fingerprint="", code={}, starts={}))
+    setting = _typical(search_for(suite.sweep, optimizer))
+    return _spec(suite, device, task, optimizer, stage="final", setting=setting, seed=0)
+
+
+def _arena_spec(suite: Suite, name: str, resolved: ResolvedArena) -> ArenaSpec:
+    """The arena of a trial."""
+    plan = suite.arenas[name]
+    return ArenaSpec(
+        name=name,
+        task=suite.task(name),
+        data=plan.data,
+        model=plan.model,
+        batch_size=plan.batch_size,
+        fingerprint=resolved.fingerprint,
+        code=resolved.code,
+    )
+
+
+def _spec(
+    suite: Suite, device: str, task: ArenaSpec, optimizer: ResolvedOptimizer, stage: str, setting: Setting, seed: int
+) -> TrialSpec:
+    """The spec of a trial of an optimizer in an arena."""
+    plan = suite.arenas[task.name]
     steps = _steps(plan, stage)
     evaluations = _evaluations(suite, stage)
     searched: dict[str, Any] = {}
-    if lr != NO_RATE:
-        searched["lr"] = lr
-    searched.update(extra)
+    if setting.lr != NO_RATE:
+        searched["lr"] = setting.lr
+    searched.update(setting.extra)
     warmup_steps = searched.pop(WARMUP, suite.training.warmup_steps)
-    schedule, min_lr = suite.schedule(arena, optimizer)
+    schedule, min_lr = suite.schedule(task.name, optimizer.name)
     training = {
         **vars(suite.training),
-        "clip_norm": suite.clip_norm(optimizer),
+        "clip_norm": suite.clip_norm(optimizer.name),
         WARMUP: warmup_steps,
         "schedule": schedule,
         "min_lr": min_lr,
@@ -40,19 +69,9 @@ def trial_spec(
         "selection": suite.selection,
         "decides": suite.decides,
         "shock": plan.shock,
-        "device": study.device,
+        "device": device,
     }
-    resolved = study.arenas[arena]
-    task = ArenaSpec(
-        name=arena,
-        task=suite.task(arena),
-        data=plan.data,
-        model=plan.model,
-        batch_size=plan.batch_size,
-        fingerprint=resolved.fingerprint,
-        code=resolved.code,
-    )
-    optimizer_spec = study.optimizers[optimizer].spec(arena, searched, steps)
+    optimizer_spec = optimizer.spec(task.name, searched, steps)
     return TrialSpec(arena=task, optimizer=optimizer_spec, training=TrainingSpec(**training), stage=stage, seed=seed)
 
 
@@ -93,6 +112,11 @@ def timing_trials(study: ResolvedSuite) -> list[TrialSpec]:
 
 def typical_trial(study: ResolvedSuite, arena: str, optimizer: str, stage: str) -> TrialSpec:
     """A trial with seed 0 and a setting from the middle of the optimizer's search, for stages that read no metric."""
-    settings = study.search(optimizer).first()
-    typical = settings[len(settings) // 2]
+    typical = _typical(study.search(optimizer))
     return trial_spec(study, arena, optimizer, stage, typical.lr, seed=0, extra=typical.extra)
+
+
+def _typical(search: Search) -> Setting:
+    """The setting in the middle of the grid of a search."""
+    settings = search.first()
+    return settings[len(settings) // 2]

@@ -1,11 +1,12 @@
 """The measurements of a study's preflight: the memory and the duration of its trials."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fairbench.common.errors import UsageError
 from fairbench.common.grouping import grouped
+from fairbench.study.first_steps import Costs, FirstSteps
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.study.trial_spec import TrialSpec
 
@@ -24,31 +25,67 @@ class Preflight:
     """A study that can start, with the measurements of its first steps in each arena; no result depends on them.
 
     Attributes:
-        step_seconds: seconds of a training step of the slowest optimizer, by arena.
+        costs: the costs of the first steps.
         evaluation_seconds: seconds of an evaluation of the larger split, scaled from one batch, by arena.
-        gpu_bytes: the largest GPU memory that torch allocated in the first steps; 0 without a GPU.
-        gpu_free_bytes: GPU memory that a process can have; 0 without a GPU.
-        restart_reasons: why the trials of an optimizer in an arena cannot resume from a checkpoint; empty if they can.
-        start_seconds: seconds from the start of a program to its first step, by arena.
-        unmeasured: the arenas in which the time of a trial is not known.
-        rewritten: a file that each run of a program writes again in the folder in which it runs, by arena.
-        told_by_name: the arenas whose program makes the optimizer itself, by its name.
     """
 
     study: ResolvedSuite
-    step_seconds: Mapping[str, float]
+    costs: Costs
     evaluation_seconds: Mapping[str, float]
-    gpu_bytes: Mapping[str, int]
-    gpu_free_bytes: int
-    restart_reasons: Mapping[str, Mapping[str, str]]
-    start_seconds: Mapping[str, float] = field(default_factory=dict)
-    unmeasured: Collection[str] = ()
-    rewritten: Mapping[str, str] = field(default_factory=dict)
-    told_by_name: Collection[str] = ()
+
+    @property
+    def step_seconds(self) -> dict[str, float]:
+        """The seconds of a training step of the slowest optimizer, by arena."""
+        return {arena: max(cost.seconds for cost in costs) for arena, costs in self._by_arena.items()}
+
+    @property
+    def start_seconds(self) -> dict[str, float]:
+        """The seconds from the start of a program to its first step, by arena."""
+        return {arena: max(cost.start_seconds for cost in costs) for arena, costs in self._by_arena.items()}
+
+    @property
+    def gpu_bytes(self) -> dict[str, int]:
+        """The largest GPU memory that torch allocated in the first steps, by arena; 0 without a GPU."""
+        return {arena: max(cost.gpu_bytes for cost in costs) for arena, costs in self._by_arena.items()}
+
+    @property
+    def gpu_free_bytes(self) -> int:
+        """The GPU memory that a process can have; 0 without a GPU, and if only programs were measured."""
+        found = [cost.gpu_free_bytes for costs in self._by_arena.values() for cost in costs]
+        return min(filter(None, found), default=0)  # 0 for a program, whose memory is not measured
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """The arenas in which the time of a trial is not known."""
+        return [arena for arena, costs in self._by_arena.items() if any(cost.unmeasured for cost in costs)]
+
+    @property
+    def told_by_name(self) -> list[str]:
+        """The arenas whose program makes the optimizer itself, by its name."""
+        return [arena for arena, costs in self._by_arena.items() if any(cost.told_by_name for cost in costs)]
+
+    @property
+    def rewritten(self) -> dict[str, str]:
+        """A file that each run of a program writes again in its folder, for each arena that has one."""
+        files = {}
+        for arena, costs in self._by_arena.items():
+            for cost in costs:
+                if cost.rewritten:
+                    files[arena] = cost.rewritten
+        return files
+
+    @property
+    def _by_arena(self) -> dict[str, list[FirstSteps]]:
+        """The costs of the optimizers of each arena."""
+        costs_of: dict[str, list[FirstSteps]] = {arena: [] for arena in self.study.suite.arenas}
+        for cost_of_arena in self.costs.values():
+            for arena, cost in cost_of_arena.items():
+                costs_of[arena].append(cost)
+        return costs_of
 
     def resumes(self, spec: TrialSpec) -> bool:
         """Whether an interrupted trial resumes from its checkpoint and gives the same result."""
-        return not self.restart_reasons[spec.optimizer.name][spec.arena.name]
+        return not self.costs[spec.optimizer.name][spec.arena.name].restart_reason
 
     def changes_of_slot(self, spec: TrialSpec) -> Mapping[str, Any]:
         """The attributes of the slot of a trial that have other values than for most trials."""
@@ -74,8 +111,9 @@ class Preflight:
     def restart_notice(self) -> str:
         """A message on the trials that restart when they are interrupted, and why; empty if all trials resume."""
         lines = []
-        for optimizer, reasons in self.restart_reasons.items():
-            arenas_of = grouped((reason, arena) for arena, reason in reasons.items() if reason)
+        for optimizer, cost_of_arena in self.costs.items():
+            reasons = [(cost.restart_reason, arena) for arena, cost in cost_of_arena.items() if cost.restart_reason]
+            arenas_of = grouped(reasons)
             for reason, arenas in arenas_of.items():
                 lines.append(f"  {optimizer} ({', '.join(arenas)}): {reason}")
         if not lines:
@@ -110,10 +148,12 @@ def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
 
 def check_gpu_memory(preflight: Preflight, sharing: int) -> None:
     """Raise `UsageError` unless `sharing` concurrent trials fit on one GPU, by the memory of their first steps."""
-    largest = max(preflight.gpu_bytes, key=lambda arena: preflight.gpu_bytes[arena])
-    taken = preflight.gpu_bytes[largest] + CONTEXT_BYTES
-    free = preflight.gpu_free_bytes + CONTEXT_BYTES
-    if preflight.gpu_free_bytes and free < sharing * taken and sharing > 1:
+    gpu_bytes = preflight.gpu_bytes
+    gpu_free_bytes = preflight.gpu_free_bytes
+    largest = max(gpu_bytes, key=lambda arena: gpu_bytes[arena])
+    taken = gpu_bytes[largest] + CONTEXT_BYTES
+    free = gpu_free_bytes + CONTEXT_BYTES
+    if gpu_free_bytes and free < sharing * taken and sharing > 1:
         raise UsageError(
             f"--trials-per-gpu {sharing}: a trial of arena {largest} takes {taken / 1e9:.1f} GB of a GPU with "
             f"{free / 1e9:.1f} GB free; at most {max(free // taken, 1)} fit"

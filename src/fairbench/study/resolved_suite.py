@@ -9,7 +9,7 @@ from fairbench.optimizers.spec import ResolvedOptimizer
 from fairbench.suites.checks import check_resolved
 from fairbench.suites.loader import parse_suite
 from fairbench.suites.schema import Suite
-from fairbench.suites.search import NO_RATE, Search, Untuned, search_for
+from fairbench.suites.search import Search, search_for
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,7 @@ class ResolvedSuite:
 
     def search(self, optimizer: str) -> Search:
         """The search for the settings of an optimizer."""
-        resolved = self.optimizers[optimizer]
-        if not resolved.has_rate:
-            return Untuned(self.suite.sweep, NO_RATE)
-        return search_for(self.suite.sweep, resolved.lr_scale, resolved.lr, resolved.lacks)
+        return search_for(self.suite.sweep, self.optimizers[optimizer])
 
     def tuned(self, optimizer: str) -> bool:
         """Whether the learning rate of an optimizer is searched. A program without a rate leaves nothing to tune."""

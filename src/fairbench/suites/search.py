@@ -11,7 +11,7 @@ from math import inf, isfinite, log, prod
 from typing import Any
 
 from fairbench.common.coercion import KeyPath, Wrong
-from fairbench.optimizers.spec import WARMUP
+from fairbench.optimizers.spec import WARMUP, ResolvedOptimizer
 from fairbench.suites.stages import Final, Sweep
 
 OtherValues = tuple[tuple[str, Any], ...]
@@ -231,11 +231,13 @@ class Untuned(Search):
         return 1
 
 
-def search_for(sweep: Sweep, lr_scale: float, lr: float | None, lacks: Iterable[str] = ()) -> Search:
-    """The search for an optimizer: none if it has a fixed `lr`, otherwise the suite's with rates times `lr_scale`."""
-    if lr is not None:
-        return Untuned(sweep, lr)
-    return Search(sweep, lr_scale, frozenset(lacks))
+def search_for(sweep: Sweep, optimizer: ResolvedOptimizer) -> Search:
+    """The search for an optimizer: none if its rate is fixed, or if it has none; otherwise that of the suite."""
+    if not optimizer.has_rate:
+        return Untuned(sweep, NO_RATE)
+    if optimizer.lr is not None:
+        return Untuned(sweep, optimizer.lr)
+    return Search(sweep, optimizer.lr_scale, frozenset(optimizer.lacks))
 
 
 def check_sweep(sweep: Sweep) -> None:

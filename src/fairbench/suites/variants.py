@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from fairbench.arenas.program import TASK
-from fairbench.arenas.program_command import PLACEHOLDER
+from fairbench.arenas.program_command import ProgramCommand
 from fairbench.common.coercion import Wrong, build
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import BY_PROGRAM, OptimizerPlan
@@ -131,7 +131,7 @@ def _parsed(text: str, program: str) -> tuple[str, OptimizerPlan]:
         named = name[: setting.start()].strip() or "NAME"
         form = f"{named}: {name[setting.start() :].strip()}"
         raise UsageError(f"--variant {text!r} has no colon after the name; write {form!r}")
-    placeholders = {*PLACEHOLDER.findall(program)}
+    placeholders = ProgramCommand(program).placeholders
     table = VariantTable()
     while args:
         first, remaining = _first_word(text, args)
@@ -195,10 +195,9 @@ def with_searched(suite: Suite) -> Suite:
 
 
 def _has_rate(arenas: Iterable[ArenaPlan], variant: VariantPlan) -> bool:
-    """Whether the command of an arena, or the words or environment variables of a variant, have `{lr}`."""
-    texts = [variant.args, *variant.env.values()]
-    texts += [arena.model["program"] for arena in arenas if arena.task == TASK]
-    return any("{lr}" in text for text in texts)
+    """Whether the command of a program has `{lr}` with a variant, in its words or its environment variables."""
+    programs = [arena.model["program"] for arena in arenas if arena.task == TASK]
+    return any("lr" in ProgramCommand(program, variant.args, variant.env).placeholders for program in programs)
 
 
 def is_same_but_for_code(one: OptimizerPlan, other: OptimizerPlan) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from fairbench.arenas.program import FOLDER, ProgramOptions
-from fairbench.arenas.program_command import command, with_texts, words_of
 from fairbench.common.errors import UsageError
 from fairbench.study.trial_spec import TrialSpec
 from fairbench.training.device_slot import DeviceSlot
@@ -35,20 +34,19 @@ def start_of(spec: TrialSpec, folder: Path, slot: DeviceSlot, options: ProgramOp
     """The start of the program of a trial. `folder` is that of the trial."""
     variant = spec.optimizer.variant or {}
     trial_values = values(spec, folder)
+    runs_in = folder_of(variant, slot)
     environment = _environment(folder, slot, options)
-    own = variant.get("env", {})
     remedy = f"optimizers.{spec.optimizer.name}.options"
     if variant:
         remedy = f"variants.{spec.optimizer.name}.values"
-    own_values = command(own.values(), trial_values, remedy)
+    texts = spec.optimizer.options
+    if spec.optimizer.variant is not None:
+        texts = {}  # a value of a variant is one word
+    words, variables = options.command(variant).filled(trial_values, texts, remedy)
     if options.seed_env:
         environment[options.seed_env] = str(spec.seed)
-    environment.update(zip(own, own_values, strict=True))
-    words = words_of(options.program, variant.get("args", ""))
-    if spec.optimizer.variant is None:
-        words = with_texts(words, spec.optimizer.options)
-    first, *others = command(words, trial_values, remedy)
-    runs_in = folder_of(variant, slot)
+    environment.update(variables)
+    first, *others = words
     is_path = "/" in first
     if is_path and not (runs_in / first).exists() and Path(first).exists():
         first = str(Path(first).absolute())  # such as the Python of an environment, which no revision has

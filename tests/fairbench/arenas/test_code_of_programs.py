@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairbench.arenas.program import ProgramOptions
 from fairbench.arenas.program_code import code_of
-
-METRICS = {"loss": "min"}
+from fairbench.arenas.program_command import ProgramCommand
 
 
 def git(*words, folder="."):
@@ -27,7 +25,7 @@ def write(**contents):
 
 
 def code(program="python scripts/train.py"):
-    return code_of(ProgramOptions(program, METRICS))
+    return code_of(ProgramCommand(program).words)
 
 
 @pytest.fixture

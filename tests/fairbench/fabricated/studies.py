@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from fabricated.records import METRICS, sha
 from fairbench.optimizers.spec import OptimizerPlan, ResolvedOptimizer
+from fairbench.study.first_steps import FirstSteps
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.preflight_result import Preflight
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
@@ -156,12 +157,7 @@ def history(the_study):
 
 def rehearsed(the_study):
     """The study with steps of 0.01 and evaluations of 0.5 seconds on a CPU; every trial resumes."""
-    arenas = the_study.suite.arenas
-    return Preflight(
-        study=the_study,
-        step_seconds=dict.fromkeys(arenas, 0.01),
-        evaluation_seconds=dict.fromkeys(arenas, 0.5),
-        gpu_bytes=dict.fromkeys(arenas, 0),
-        gpu_free_bytes=0,
-        restart_reasons={name: dict.fromkeys(arenas, "") for name in the_study.suite.optimizers},
-    )
+    suite = the_study.suite
+    cost = FirstSteps(seconds=0.01)
+    costs = {name: dict.fromkeys(suite.arenas, cost) for name in suite.optimizers}
+    return Preflight(the_study, costs, evaluation_seconds=dict.fromkeys(suite.arenas, 0.5))

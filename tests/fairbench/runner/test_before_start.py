@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairbench.common.errors import ProgramError
-from fairbench.runner.trainings.before_start import check_scripts, lost_seed
+from fairbench.runner.trainings.before_start import checked_programs, lost_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
@@ -44,7 +44,7 @@ def suite_of(program, *variants, **settings):
 )
 def test_a_script_that_does_not_exist_is_named_with_its_folder(folder, program, variants, named):
     with pytest.raises(ProgramError, match=f"{named}, and there is no such file in {folder}"):
-        check_scripts(suite_of(program, *variants), DeviceSlot())
+        checked_programs(suite_of(program, *variants), DeviceSlot())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_script_that_does_not_exist_is_named_with_its_folder(folder, program, 
     ],
 )
 def test_a_script_that_may_be_elsewhere_is_not_missing(folder, program):
-    check_scripts(suite_of(program), DeviceSlot())
+    checked_programs(suite_of(program), DeviceSlot())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,8 @@ def test_a_seed_that_cannot_reach_the_program_is_said(folder, program, variants,
     Path("train.py").write_text(code)
     if program == "./train":
         Path("train.py").rename("train")
-    assert bool(lost_seed(suite_of(program, *variants, **settings), DeviceSlot())) == is_lost
+    programs = checked_programs(suite_of(program, *variants, **settings), DeviceSlot())
+    assert bool(lost_seed(programs)) == is_lost
 
 
 def test_the_first_check_begins_with_the_last_variant_and_the_reference_is_the_last():

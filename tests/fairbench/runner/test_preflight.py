@@ -337,7 +337,10 @@ def test_trials_that_do_not_fit_on_a_gpu_together_are_refused(tiny_suite, tmp_pa
     preflight = run_preflight(tiny_suite, DeviceSlot(), here)
     assert (preflight.gpu_bytes, preflight.gpu_free_bytes) == ({"vit": 1_400_000_000}, 5_500_000_000)
     check_gpu_memory(preflight, 3)
-    check_gpu_memory(replace(preflight, gpu_free_bytes=1_000_000_000), 1)
+    costs = {
+        name: {"vit": replace(cost["vit"], gpu_free_bytes=1_000_000_000)} for name, cost in preflight.costs.items()
+    }
+    check_gpu_memory(replace(preflight, costs=costs), 1)
 
     monkeypatch.setattr("fairbench.runner.preflight.run_preflight", lambda *arguments: preflight)
     complaint = "--trials-per-gpu 4: a trial of arena vit takes 2.0 GB of a GPU with 6.1 GB free; at most 3 fit"

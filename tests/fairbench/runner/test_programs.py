@@ -21,8 +21,7 @@ from tiny import run_here
 
 import fairbench as fb
 import fairbench.trial
-from fairbench.arenas.program import ProgramOptions, own_folder
-from fairbench.arenas.program_code import code_of
+from fairbench.arenas.program import own_folder
 from fairbench.arenas.program_command import is_another_program
 from fairbench.arenas.registry import load_arena
 from fairbench.cli.main import main
@@ -34,6 +33,7 @@ from fairbench.study.planned_trial import trial_spec
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.suites.program_files import arena_files
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.digests import weights_hash
 from fairbench.training.program import program_trial
@@ -212,12 +212,14 @@ def test_without_a_first_check_a_study_of_a_program_without_a_test_split_stops_e
     assert len([*Path("out/trials").glob("*.json")]) <= most
 
 
-def test_a_seed_that_does_not_reach_a_long_program_is_told_without_a_second_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("comment", "reason"), [("", "its command has no {seed}"), ("# fairbench\n", "pass {seed}")])
+def test_a_seed_that_does_not_reach_a_long_program_is_told_once(tmp_path, monkeypatch, comment, reason):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(first_check, "QUICK", 0.2)  # the program takes longer
-    write_program(tmp_path, SLOW_START, COMMAND.replace("{seed}", "7"))
+    monkeypatch.setattr(first_check, "QUICK", 0.2)  # the program takes longer, so that it does not run twice
+    write_program(tmp_path, f"{comment}{SLOW_START}", COMMAND.replace("{seed}", "7"))
     _, said = checked(load_suite("mine.toml"))
-    assert "the seed does not reach the program: pass {seed} to it" in "".join(said)
+    (of_seed,) = [text for text in said if "the seed does not reach" in text]
+    assert of_seed.startswith(f"the seed does not reach the program: {reason}")
 
 
 def test_no_first_check_is_a_choice(tmp_path, monkeypatch):
@@ -395,7 +397,7 @@ def gpt(monkeypatch):
     own = load_suite("small.toml", Overrides(arenas=["arena-gpt"]))
     psilogic = resolve_optimizer("PsiLogic", mini.optimizers["PsiLogic"])
     fingerprint = load_arena("gpt").open_data(mini.arenas["gpt"].data, Path()).fingerprint
-    code = code_of(ProgramOptions(**own.arenas["arena-gpt"].model))
+    code = arena_files(own, "arena-gpt")
     arena, program = (
         trial_spec(
             ResolvedSuite(suite, "cpu", {name: of}, {"PsiLogic": psilogic}, {}), name, "PsiLogic", "final", 1e-3, 1

@@ -10,11 +10,12 @@ from fairbench.common.errors import ProgramError, UsageError
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.revisions import checked_out
-from fairbench.runner.trainings.program import measured_arena, variant_code
+from fairbench.runner.trainings.program import measured_arena
 from fairbench.study.history import DeclaredPlan, History
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.suites.program_files import variant_files
 from fairbench.suites.variants import parsed_variants
 from fairbench.training.device_slot import DeviceSlot
 
@@ -221,7 +222,7 @@ def test_the_commit_of_a_program_whose_variants_are_flags_is_recorded_with_what_
     optimizers = {}
     for name, plan in suite.optimizers.items():
         resolved = resolve_optimizer(name, plan, suite.sweep.extra)
-        optimizers[name] = replace(resolved, code=variant_code(suite, plan.variant))
+        optimizers[name] = replace(resolved, code=variant_files(suite, plan.variant))
     arenas = {"program": measured.resolved}
     study = ResolvedSuite(suite, device="cpu", arenas=arenas, optimizers=optimizers, environment={})
     commit = git("rev-parse", "HEAD").strip()

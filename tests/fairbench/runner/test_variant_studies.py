@@ -20,13 +20,13 @@ from fairbench.cli.main import main
 from fairbench.runner.adopted_noise import adopt_noise
 from fairbench.runner.executors.starting import LOADED
 from fairbench.runner.preload import preload
-from fairbench.runner.trainings.program import variant_code
 from fairbench.study.plan import arms
 from fairbench.study.record import Record
 from fairbench.study.records import Store
 from fairbench.study.snapshot import open_study
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
+from fairbench.suites.program_files import variant_files
 from fairbench.suites.variants import parsed_variants
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -139,7 +139,7 @@ def test_a_changed_file_is_code_of_its_own_variant_only(tmp_path, monkeypatch):
     suite = load_suite("program", Overrides(settings=settings, variants=variants))
 
     def code(name):
-        return variant_code(suite, suite.optimizers[name].variant)
+        return variant_files(suite, suite.optimizers[name].variant)
 
     before = {name: code(name) for name in suite.optimizers}
     write_program(Path("other"), 1)

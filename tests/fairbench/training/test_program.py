@@ -15,9 +15,9 @@ import pytest
 from disturbed import below
 from programs import COMMAND, PLAIN, RESUMING, program_spec, write_program
 
-from fairbench.arenas.program import FOLDER, ProgramOptions
+from fairbench.arenas.program import FOLDER
 from fairbench.arenas.program_code import code_of
-from fairbench.arenas.program_command import with_texts, words_of
+from fairbench.arenas.program_command import ProgramCommand, with_texts
 from fairbench.common.errors import Paused, UsageError
 from fairbench.common.leftover_processes import end_marked
 from fairbench.runner.devices import slots_of_trials
@@ -253,7 +253,7 @@ def test_a_script_that_is_the_command_is_code_and_no_interpreter_is(here):
     Path("train.sh").write_text("#!/bin/sh\nexec python -S train.py")
     commands = {"./train.sh {lr}": ["train.py", "train.sh"], f"{sys.executable} train.py": ["train.py"]}
     for command, files in commands.items():
-        assert sorted(code_of(ProgramOptions(command, {"loss": "min"}))) == files
+        assert sorted(code_of(ProgramCommand(command).words)) == files
 
 
 @pytest.mark.parametrize("more", ["", ", env={}"])
@@ -432,4 +432,4 @@ def test_an_option_may_be_no_word_or_several():
     ],
 )
 def test_the_words_of_a_variant_stand_at_their_placeholder_or_at_the_end(program, args, words):
-    assert words_of(program, args) == words
+    assert ProgramCommand(program, args).words == words

@@ -447,7 +447,7 @@ REASONS = {
 def test_the_preflight_names_trials_that_would_restart(tiny_suite, user_folder):
     plans = {name: OptimizerPlan(f"user_optimizers:{name}") for name in REASONS}
     preflight = run_preflight(replace(tiny_suite, optimizers=plans, reference="Counts"), DeviceSlot(), here)
-    assert {name: arenas["vit"] for name, arenas in preflight.restart_reasons.items()} == REASONS
+    assert {name: costs["vit"].restart_reason for name, costs in preflight.costs.items()} == REASONS
     assert preflight.restart_notice().splitlines() == [
         "these trials restart when they are interrupted:",
         *(f"  {name} (vit): {why}" for name, why in REASONS.items() if why),

@@ -18,7 +18,8 @@ from fairbench.common.loaded_modules import LoadedCode
 from fairbench.data.splits import Data, shared_rows
 from fairbench.optimizers.needs import remedy
 from fairbench.runner.code_identity import arena_code
-from fairbench.runner.trainings.measured import FirstSteps, MeasuredArena
+from fairbench.runner.trainings.measured import MeasuredArena
+from fairbench.study.first_steps import FirstSteps
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import WholeRecord
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite

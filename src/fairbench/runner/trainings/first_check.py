@@ -1,19 +1,17 @@
 """The first check of a training program, before any trial of a study: does it start, and what reaches it?"""
 
 import math
-import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairbench.arenas.program_command import PLACEHOLDER
 from fairbench.common.errors import ProgramError
 from fairbench.runner.trainings.before_start import PASS_SEED, SEED_LOST
 from fairbench.runner.trainings.effect_of_rate import check_effect_of_rate
-from fairbench.runner.trainings.measured import FirstSteps
 from fairbench.runner.trainings.order_of_checks import QUICK
 from fairbench.runner.trainings.program_runs import LONGEST, ProgramRuns, Run, WrongReport
+from fairbench.study.first_steps import FirstSteps
 from fairbench.study.resolved_suite import ResolvedSuite
 from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.program_start import start_of
@@ -58,9 +56,10 @@ class FirstCheck:
     def __init__(self, study: ResolvedSuite, arena: str, slot: DeviceSlot) -> None:
         self._runs = ProgramRuns(study, arena, slot)
         self.name = self._runs.name
-        self._resolved = study.optimizers[self.name]
+        variant = study.optimizers[self.name].variant
         self._study = study
         self._options = self._runs.options
+        self._placeholders = self._options.command(variant.words if variant else None).placeholders
         self._seeds = self._runs.seeds
         self.is_first_of_suite = self.name == next(iter(study.suite.optimizers))
         self.notices: list[str] = []
@@ -205,19 +204,6 @@ class FirstCheck:
         if "optimizer" in asked:
             return False
         return "optimizer" in self._placeholders or bool({"about", "options"} & {*asked})
-
-    @property
-    def _words(self) -> Sequence[str]:
-        """The command of the program and the values of its variables, with placeholders."""
-        variant = self._resolved.variant
-        args = shlex.split(variant.args) if variant else []
-        own = list(variant.env.values()) if variant else []
-        return [self._options.program, *args, *own]
-
-    @property
-    def _placeholders(self) -> set[str]:
-        """The names of all placeholders."""
-        return {name for word in self._words for name in PLACEHOLDER.findall(word)}
 
     def _identity(self) -> list[Any]:
         """What the program gets from its command, its variables and its code, at one rate and seed."""
