@@ -63,6 +63,8 @@ class Repository:
 
     def changed(self, excluded: Path) -> list[str]:
         """The files that differ from the last commit, and new files of Python, except those in a folder."""
+        if not self.has("HEAD"):
+            return []  # nothing was committed yet
         listed = git(self.root, "--no-optional-locks", "diff", "HEAD", "--name-only", "-z").split("\0")
         new = git(self.root, "ls-files", "--others", "--exclude-standard", "-z", "--", "*.py").split("\0")
         changed = [name for name in (*listed, *new) if name]

@@ -212,6 +212,16 @@ def test_a_folder_without_git(tmp_path, monkeypatch):
         pass
 
 
+def test_the_working_tree_of_a_repository_without_a_commit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    Path("train.py").write_text("new")
+    revisions, _ = entered(suite_of("base: @", "more: @ --more"))
+    with revisions as checkouts:
+        commit = checkouts.suite.optimizers["more"].variant.commit
+        assert Path(checkouts.folder, commit, "train.py").read_text() == "new"
+
+
 def test_the_commit_of_a_program_whose_variants_are_flags_is_recorded_with_what_differs(checkout):
     Path("notes.txt").write_text("no code")
     other = checkout.parent / "other"
