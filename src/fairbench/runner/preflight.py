@@ -3,30 +3,27 @@
 Each part runs in a separate process, so that no optimizer sees the state of an arena or of another optimizer.
 """
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import fmean
-from types import ModuleType
 from typing import Any
 
 from fairbench.common.coercion import build
 from fairbench.common.errors import ProgramError, UsageError
 from fairbench.common.formatting import merged, plural
-from fairbench.optimizers.resolve import check_optimizers, resolve_optimizer
-from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, OptimizerPlan, ResolvedOptimizer
+from fairbench.optimizers.resolve import check_optimizers
+from fairbench.optimizers.spec import BY_PROGRAM, HORIZON, ResolvedOptimizer
 from fairbench.runner.executors.executor import Executor
+from fairbench.runner.measurements import arenas_and_environment, optimizer_and_seconds
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
-from fairbench.runner.trainings import training_of
 from fairbench.runner.trainings.before_start import SEED_LOST, checked_programs, lost_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.study.first_steps import Costs, FirstSteps
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
-from fairbench.suites.program_files import variant_files
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
 
@@ -60,7 +57,7 @@ def run_preflight(
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
         say(f"measuring {', '.join(suite.arenas)} with {plural(len(suite.optimizers), suite.noun)}")
-    last_message = time.monotonic()
+    began = time.monotonic()
     measurements = call(arenas_and_environment, suite, slot)
     arenas = {name: ResolvedArena(**measured["resolved"]) for name, measured in measurements["arenas"].items()}
     probed = {name: measured["probed"] for name, measured in measurements["arenas"].items()}
@@ -69,6 +66,31 @@ def run_preflight(
         suite=suite, device=slot.kind, arenas=arenas, optimizers={}, environment=measurements["environment"]
     )
     _say_about_arenas(study, probed, say)
+    optimizers, costs = _measured_optimizers(study, slot, probed, call=call, say=say, last_message=began)
+    study = replace(study, optimizers=optimizers)
+    _say_about_optimizers(study, costs, is_seed_said=bool(seed_message), say=say)
+    _check_extra(suite, optimizers.values())
+    if any(cost.lacks_test for cost_of_arena in costs.values() for cost in cost_of_arena.values()):
+        study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
+        say(VALIDATED)
+    study = replace(study, program_revisions=program_revisions(study))
+    return Preflight(study, costs, evaluation_seconds)
+
+
+def _measured_optimizers(
+    study: ResolvedSuite,
+    slot: DeviceSlot,
+    probed: Mapping[str, int],
+    *,
+    call: Call,
+    say: Callable[[str], None],
+    last_message: float,
+) -> tuple[dict[str, ResolvedOptimizer], dict[str, dict[str, FirstSteps]]]:
+    """Every optimizer of a study whose arenas are measured, and the costs of its first steps.
+
+    `last_message` is the time of the last message, by the monotonic clock: one on progress follows QUIET_SECONDS later.
+    """
+    suite = study.suite
     optimizers: dict[str, ResolvedOptimizer] = {}
     costs: dict[str, dict[str, FirstSteps]] = {}
     measured_study = study
@@ -86,19 +108,8 @@ def run_preflight(
         if steps > suite.first_steps:  # the next ones begin with those, since fewer have shown no metric
             measured_study = replace(study, suite=replace(suite, first_steps=steps))
         seconds = time.monotonic() - began
-    optimizers = {name: optimizers[name] for name in suite.optimizers}
-    costs = {name: costs[name] for name in suite.optimizers}
-    _say_about_optimizers(optimizers, arenas, costs, bool(seed_message), say)
-    unequal_decay = _unequal_decay(suite, optimizers)
-    if unequal_decay:
-        say(unequal_decay)
-    _check_extra(suite, optimizers.values())
-    study = replace(study, optimizers=optimizers)
-    if any(cost.lacks_test for cost_of_arena in costs.values() for cost in cost_of_arena.values()):
-        study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
-        say(VALIDATED)
-    study = replace(study, program_revisions=program_revisions(study))
-    return Preflight(study, costs, evaluation_seconds)
+    in_order = {name: optimizers[name] for name in suite.optimizers}
+    return in_order, {name: costs[name] for name in suite.optimizers}
 
 
 def preflight_of_run(suite: Suite, slots: Sequence[DeviceSlot], executor: Executor, observer: Observer) -> Preflight:
@@ -135,16 +146,13 @@ def _say_about_arenas(study: ResolvedSuite, probed: Mapping[str, int], say: Call
 
 
 def _say_about_optimizers(
-    optimizers: Mapping[str, ResolvedOptimizer],
-    arenas: Iterable[str],
-    costs: Costs,
-    is_seed_said: bool,
-    say: Callable[[str], None],
+    study: ResolvedSuite, costs: Costs, *, is_seed_said: bool, say: Callable[[str], None]
 ) -> None:
     """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal.
 
-    If `is_seed_said` is True, the user knows that the seed is lost.
+    If `is_seed_said` is True, the user knows that the seed is lost. Last comes a notice on different weight decays.
     """
+    optimizers = study.optimizers
     for name, optimizer in optimizers.items():
         if optimizer.horizon not in ("", HORIZON):
             say(f"{name} gets the number of steps as {optimizer.horizon}; --set {name}.{optimizer.horizon}=N sets it")
@@ -152,10 +160,13 @@ def _say_about_optimizers(
     for notice in dict.fromkeys(notices):
         if not (is_seed_said and notice.startswith(SEED_LOST)):
             say(notice)
-    for arena in arenas:
+    for arena in study.arenas:
         same_arms = _same_arms(optimizers, arena, costs)
         if same_arms:
             say(same_arms)
+    unequal_decay = _unequal_decay(study.suite, optimizers)
+    if unequal_decay:
+        say(unequal_decay)
 
 
 def _unequal_decay(suite: Suite, optimizers: Mapping[str, ResolvedOptimizer]) -> str:
@@ -213,78 +224,3 @@ def _same_arms(optimizers: Mapping[str, ResolvedOptimizer], arena: str, costs: C
                 break
         seen[name] = identity
     return "; ".join(notices)
-
-
-def arenas_and_environment(suite: Suite, slot: DeviceSlot) -> dict[str, Any]:
-    """The measurements of each arena of a suite, and the environment. No optimizer is loaded.
-
-    The measurements are those of `MeasuredArena`.
-    """
-    from fairbench.training.environment import check_device, environment, environment_of_program
-
-    check_device(slot.device)
-
-    def measure(training: ModuleType, arena: str) -> dict[str, Any]:
-        return asdict(training.measured_arena(suite, arena, slot))
-
-    options_by_arena = dict.fromkeys(suite.arenas)  # None: no optimizer takes part
-    arenas = _measured(suite, options_by_arena, measure)
-    facts = environment_of_program(slot.device)
-    if not suite.trains_programs:
-        facts = environment(slot.device)
-    return {"arenas": arenas, "environment": facts}
-
-
-def _measured(
-    suite: Suite, options_by_arena: Mapping[str, Any], measure: Callable[[ModuleType, str], dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """The measurements of each arena by the module of its training. Alike arenas are measured once.
-
-    Alike arenas differ only in the number of their steps and in their learning rates. The values of `options_by_arena`
-    are what an optimizer gets for one arena; alike arenas have equal values.
-    """
-    kinds: list[tuple[Any, dict[str, Any]]] = []  # what the steps of alike arenas share, and their measurements
-    measurements = {}
-    for name, options in options_by_arena.items():
-        plan = suite.arenas[name]
-        kind = (suite.task(name), plan.data, plan.model, plan.batch_size, plan.shock, options)
-        known = [measured for other, measured in kinds if other == kind]
-        if known:
-            measurements[name] = known[0]
-        else:
-            measurements[name] = measure(training_of(suite.task(name)), name)
-            kinds.append((kind, measurements[name]))
-    return measurements
-
-
-def optimizer_and_seconds(
-    study: ResolvedSuite, name: str, plan: OptimizerPlan, slot: DeviceSlot, probed: Mapping[str, int]
-) -> dict[str, Any]:
-    """Resolve an optimizer, and measure the cost of its first steps in each of its arenas.
-
-    `probed` is the number of examples of a measured step in each arena. The cost is scaled from it to the whole batch.
-    """
-    from fairbench.runner.code_identity import optimizer_code
-
-    before = {*sys.modules}  # modules that do not take part because of the optimizer
-    for arena in study.arenas.values():  # the first training loads its modules, which are not the optimizer's
-        before |= arena.code.keys()
-    resolved = resolve_optimizer(name, plan, study.suite.sweep.extra)
-    options_by_arena = {}
-    for arena_name, optimizer in study.suite.arms:
-        if optimizer == name:
-            horizon = study.suite.arenas[arena_name].steps if resolved.horizon else 0
-            options_by_arena[arena_name] = (resolved.arenas.get(arena_name), horizon)
-    if resolved.variant is not None:
-        resolved = replace(resolved, code=variant_files(study.suite, resolved.variant))
-    alone = replace(study, optimizers={name: resolved})
-
-    def measure(training: ModuleType, arena: str) -> dict[str, Any]:
-        return asdict(training.first_steps(alone, arena, slot, probed[arena]))
-
-    arenas = _measured(study.suite, options_by_arena, measure)
-    if resolved.variant is None:
-        named = (resolved.factory, resolved.groups)
-        references = [reference for reference in named if reference not in ("", BY_PROGRAM)]
-        resolved = replace(resolved, code=optimizer_code(references, before))
-    return {"arenas": arenas, "optimizer": asdict(resolved)}

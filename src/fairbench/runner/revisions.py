@@ -90,7 +90,7 @@ def checked_out(
 
 @contextmanager
 def _kept_if_interrupted(worktrees: Iterable[Worktree], folder: Path, study: Path, used: IO[str]) -> Iterator[None]:
-    """Remove worktrees and their folder at the end of the `with` block, unless somebody still needs them.
+    """Remove worktrees and their folder at the end of the `with` block, unless they are still needed.
 
     The same command needs them if the study was interrupted after it has begun, and so does another driver. `used` is
     the file that each driver has locked.

@@ -13,7 +13,7 @@ from tiny import here
 
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
 from fairbench.report.plan_view import plan_view
-from fairbench.runner import preflight as rehearsals
+from fairbench.runner.measurements import arenas_and_environment
 from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, time_limits, trial_seconds
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_queue import TrialQueue
@@ -104,7 +104,7 @@ def test_an_evaluation_is_scaled_to_the_larger_split(tiny_suite, monkeypatch, pe
     monkeypatch.setattr("fairbench.runner.trainings.builtin_loop.evaluate", evaluate)
     clock = "fairbench.runner.trainings.builtin_loop.work_seconds"
     monkeypatch.setattr(clock, lambda device: sum(evaluated) * per_example)
-    found = here(rehearsals.arenas_and_environment, tiny_suite, DeviceSlot())
+    found = here(arenas_and_environment, tiny_suite, DeviceSlot())
     assert evaluated == evaluated_examples
     assert found["arenas"]["vit"]["evaluation_seconds"] == pytest.approx(449 * per_example)
     assert found["arenas"]["vit"]["probed"] == probed

@@ -17,7 +17,7 @@ from fairbench.cli.main import main
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
 from fairbench.optimizers.spec import ResolvedOptimizer
-from fairbench.runner.preflight import arenas_and_environment
+from fairbench.runner.measurements import arenas_and_environment
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.loader import load_suite, parse_suite
