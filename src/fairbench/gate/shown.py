@@ -70,9 +70,15 @@ def _values(gate: Gate, steps: Sequence[PastStep], step: PastStep) -> dict[str, 
     """What `--json` prints of a step and the session, but the page."""
     session = gate.session
     spent = level_spent(session.certificates)
+    next_certificate = session.certificates + 1
     interval = None
     if step.ci_low is not None:
         interval = [step.ci_low, step.ci_high]
+    seconds = {
+        "base": step_seconds(steps, session.base),
+        "head": step_seconds(steps, session.head),
+        "commit": step_seconds(steps, step.commit),
+    }
     return {
         "verdict": step.verdict,
         "commit": step.commit,
@@ -87,18 +93,14 @@ def _values(gate: Gate, steps: Sequence[PastStep], step: PastStep) -> dict[str, 
         "confidence": step.number_of("confidence"),
         "p": step.p,
         "level": step.level,
-        "level_next": level_of(session.certificates + 1),
+        "level_next": level_of(next_certificate),
         "level_spent": spent,
         "level_left": ALPHA - spent,
         "seeds": step.seeds,
         "runs": session.runs,
         "runs_left": most_runs_left(session),
-        "detectable": detectable_gain(session.std, session.certificates + 1),
-        "step_seconds": {
-            "base": step_seconds(steps, session.base),
-            "head": step_seconds(steps, session.head),
-            "commit": step_seconds(steps, step.commit),
-        },
+        "detectable": detectable_gain(session.std, next_certificate),
+        "step_seconds": seconds,
         "keeps": dict(step.end.get("keeps", {})),
         "next": _next(gate, steps),
         "ledger": str(gate.ledger.path),

@@ -81,7 +81,15 @@ def _verdict_row(
 ) -> VerdictRow:
     """The row of a published comparison. `holm` has the corrected verdicts by arena, metric, optimizer and baseline."""
     published = _published_judgement(publication, entry)
-    test, note = _test(results, entry.arena, entry.metric, entry.optimizer, entry.baseline)
+    compared = (entry.arena, entry.metric, entry.optimizer, entry.baseline)
+    published_p = publication.number(
+        "p",
+        arena=entry.arena,
+        metric=entry.metric,
+        optimizer=entry.optimizer,
+        baseline=entry.baseline,
+    )
+    test, note = _test(results, *compared)
     row = VerdictRow(
         place=entry.place,
         arena=entry.arena,
@@ -89,19 +97,13 @@ def _verdict_row(
         optimizer=entry.optimizer,
         baseline=entry.baseline,
         published_mark=entry.value,
-        published_p=publication.number(
-            "p",
-            arena=entry.arena,
-            metric=entry.metric,
-            optimizer=entry.optimizer,
-            baseline=entry.baseline,
-        ),
+        published_p=published_p,
         published_direction=published.direction,
         published_significant=published.significant,
         our_p=None,
         our_direction=None,
         our_significant=None,
-        holm=holm.get((entry.arena, entry.metric, entry.optimizer, entry.baseline)),
+        holm=holm.get(compared),
         agree=None,
         note=note,
     )
