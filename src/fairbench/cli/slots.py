@@ -21,8 +21,8 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
         UsageError: an option has no effect on the device, or a wrong value.
     """
     reason = _reason_for_cpu(options.device, target)
-    gpus = _chosen_gpus(options.gpus)
     kind = device_kind(options.device, target.history)
+    gpus: Sequence[int] = ()
     if kind == "cpu":
         trials = options.workers
         for option, given in (("--gpus", options.gpus), ("--trials-per-gpu", options.trials_per_gpu)):
@@ -36,6 +36,7 @@ def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[Devi
             )
         if trials is not None and trials < 1:
             raise UsageError(f"--trials-per-gpu must be at least 1, got {trials}")
+        gpus = _chosen_gpus(options.gpus)
     slots = device_slots(kind, trials, str(options.data_root or "data"), gpus)
     return slots, _device_line(options, target, slots)
 
