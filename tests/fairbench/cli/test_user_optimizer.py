@@ -24,7 +24,7 @@ PAGE = (Path(__file__).parents[3] / "docs/bring-your-own-optimizer.md").read_tex
 
 
 def test_every_check_has_a_row():
-    rows = re.findall(r"^\| ([a-z0-9 ]+) \|", PAGE.partition("| check |")[2], re.MULTILINE)
+    rows = re.findall(r"^\| ([a-z0-9_ ]+) \|", PAGE.partition("| check |")[2], re.MULTILINE)
     assert rows == [check.name for check in CONTRACT_CHECKS]
 
 
