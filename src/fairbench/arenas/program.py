@@ -25,6 +25,8 @@ RESULT = "result"
 """The name that marks the report of `fairbench.trial.Trial.result`."""
 OF_A_SHELL = ("&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1", "cd", "source", "export")
 """Words that only a shell understands."""
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""The name of an environment variable."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,11 @@ def _check_options(path: KeyPath, options: ProgramOptions) -> None:
         if word in OF_A_SHELL:
             remedy = "write bash -c '...' around it, or env -C FOLDER COMMAND for another folder"
             raise Wrong((*path, "program"), f"has {word!r}, and there is no shell: {remedy}; got {options.program!r}")
+    if options.seed_env and not VARIABLE.fullmatch(options.seed_env):
+        raise Wrong(
+            (*path, "seed_env"),
+            f"must be a variable's name of letters, digits and '_', such as SEED; got {options.seed_env!r}",
+        )
     if not options.metrics:
         raise Wrong((*path, "metrics"), 'must name at least one metric, as { loss = "min" }')
     if options.gpus < 0:

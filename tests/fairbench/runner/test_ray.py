@@ -15,14 +15,16 @@ from disturbed import tables
 from tiny import TINY, run_here, study_of, write_tiny
 
 from fairbench.cli.main import main
-from fairbench.common.errors import UsageError
+from fairbench.common.errors import ProgramError, UsageError
 from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.preload import PRELOAD
+from fairbench.runner.trainings.before_start import check_scripts
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
+from fairbench.suites.overrides import Overrides
 from fairbench.training import environment
 from fairbench.training.determinism import one_thread
 from fairbench.training.device_slot import DeviceSlot
@@ -239,6 +241,12 @@ def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
     assert record.result == trial(spec).result
     assert all(step > steps[before - 1] for step in steps[before:])
     observer.say.assert_not_called()
+
+
+def test_a_fault_of_a_program_keeps_its_class_on_the_way_from_a_node(cluster):
+    suite = load_suite("program", Overrides(settings={"arenas.program.model.program": "python missing.py"}))
+    with executor_on(cluster.address, Mock()) as executor, pytest.raises(ProgramError, match=r"names missing\.py"):
+        executor.call(check_scripts, suite, DeviceSlot())
 
 
 @pytest.mark.soak

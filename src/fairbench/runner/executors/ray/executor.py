@@ -116,7 +116,7 @@ class RayExecutor:
             raise UsageError(f"--ray {self._address}: {function.__name__} was lost with its nodes: {error}") from error
         self._home = reply["node"]  # the next call runs in the same environment
         if "usage" in reply:
-            raise UsageError(reply["usage"])
+            raise reply["usage"]
         return reply["result"]
 
     def has_free_slot(self) -> bool:

@@ -94,7 +94,7 @@ def call_on_node(work: Work, limit: float, function: Callable[..., Any], argumen
         with _processes(work, limit=limit) as executor:
             return _reply(result=executor.call(function, *arguments))
     except UsageError as error:
-        return _reply(usage=str(error))
+        return _reply(usage=error)
 
 
 @cache
