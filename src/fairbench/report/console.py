@@ -57,6 +57,8 @@ def _comparisons_table(comparisons: Sequence[Comparison]) -> RenderableType:
         level = confidence_level(comparison.ci_level)
         rows.append([*names, verdict_text(comparison), gain, holm_p, interval or NONE, level])
     titles = [(side, TEXT) for side in sides]
+    if all(comparison.arena == comparison.metric for comparison in comparisons):
+        titles[0] = ("metric", TEXT)  # the table has no arenas
     titles += [("verdict", TEXT), ("gain", NUMBER), ("Holm p", NUMBER), ("interval", NUMBER), ("level", NUMBER)]
     return text_table(titles, rows)
 

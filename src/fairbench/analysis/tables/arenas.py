@@ -9,7 +9,7 @@ from fairbench.analysis.tables.cell_numbers import says_something, value_of
 from fairbench.analysis.tables.curves import one_of_each_run
 from fairbench.analysis.tables.entries import Entries
 from fairbench.analysis.tables.metric_names import direction_of
-from fairbench.analysis.tables.question import Question
+from fairbench.analysis.tables.question import Question, Unanswered
 from fairbench.analysis.tables.readings import Reading, readings_of
 from fairbench.analysis.tables.suspicions import (
     check_units,
@@ -101,7 +101,9 @@ def _direction(readings: Sequence[Reading], asked: Question, metric: str) -> str
         text, location = _common_text(readings, "better")
         text = text or direction_of(metric)
     if not text:
-        raise UsageError(f"{location}: which values are better? Give --better lower or higher, or a column better")
+        raise Unanswered(
+            f"{location}: which values are better? Give --better lower or higher, or a column better", better="higher"
+        )
     for direction, words in BETTER.items():
         if text in words:
             return direction

@@ -16,6 +16,7 @@ from fairbench.analysis.tables.column_names import (
 )
 from fairbench.analysis.tables.labels import are_sizes, is_summary, role_of
 from fairbench.analysis.tables.metric_names import is_metric
+from fairbench.analysis.tables.question import Unanswered
 from fairbench.analysis.tables.readers.nested import LEVEL, STEP_IN_LIST
 from fairbench.analysis.tables.readers.sheet import Sheet
 from fairbench.common.errors import UsageError, unknown
@@ -86,7 +87,8 @@ class Columns:
         for role, columns in columns_of_roles.items():
             if len(columns) > 1:
                 ways = " or ".join(f'--columns {role}="{column}"' for column in columns)
-                raise UsageError(f"{self.sheet.name}: {len(columns)} columns may be the {role}; give {ways}")
+                message = f"{self.sheet.name}: {len(columns)} columns may be the {role}; give {ways}"
+                raise Unanswered(message, columns={role: columns[0]})
         return {role: columns[0] for role, columns in columns_of_roles.items()}
 
     def _role_of_texts(self, column: str) -> str:
@@ -202,7 +204,8 @@ def _recognized(sheet: Sheet, role: str, roles: Roles) -> str | None:
             candidates = [column for column in candidates if _has_whole_numbers(sheet, column)]
         if _differ(sheet, candidates):
             ways = " or ".join(f'--columns {role}="{column}"' for column in candidates)
-            raise UsageError(f"{sheet.name}: {len(candidates)} columns may be the {role}; give {ways}")
+            message = f"{sheet.name}: {len(candidates)} columns may be the {role}; give {ways}"
+            raise Unanswered(message, columns={role: candidates[0]})
         if candidates:
             return candidates[0]
     return None
@@ -267,9 +270,10 @@ def which_optimizer(columns: Columns) -> UsageError:
         has_words = not has_numbers(columns.sheet, column)
         is_constant = len(set(columns.sheet.column(column))) <= 1
         if has_words and not is_constant and not _is_called_incidental(column):
-            candidates.append(f'optimizer="{column}"')
-    if candidates:
-        ways = f"Give --columns {' or '.join(candidates)}, or a table with a column for each optimizer"
-    else:
+            candidates.append(column)
+    if not candidates:
         ways = "Give --columns optimizer=NAME, the files of several runs, such as runs/*/*.csv, or --reference-value X"
-    return which_column(columns.sheet, "optimizer", ways)
+        return which_column(columns.sheet, "optimizer", ways)
+    listed = [f'optimizer="{column}"' for column in candidates]
+    ways = f"Give --columns {' or '.join(listed)}, or a table with a column for each optimizer"
+    return Unanswered(str(which_column(columns.sheet, "optimizer", ways)), columns={"optimizer": candidates[0]})

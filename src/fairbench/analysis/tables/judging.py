@@ -10,14 +10,15 @@ from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.tables.across import mean_ranks, over_arenas
 from fairbench.analysis.tables.arenas import ArenaTable, arenas_of
+from fairbench.analysis.tables.column_names import RUNS, is_incidental, plain_name
 from fairbench.analysis.tables.columns import Columns
 from fairbench.analysis.tables.comparing import MISSING_SEEDS, against_number, between_arms, lack_seeds
 from fairbench.analysis.tables.entries import Entries, entries_of
 from fairbench.analysis.tables.how_read import how_read
-from fairbench.analysis.tables.layout import long_table
+from fairbench.analysis.tables.layout import LongTable, long_table
 from fairbench.analysis.tables.margins import notes_on_margins
 from fairbench.analysis.tables.pairs import Pair, pairs_of
-from fairbench.analysis.tables.question import Question
+from fairbench.analysis.tables.question import Question, Unanswered
 from fairbench.analysis.tables.readers import read_table
 from fairbench.analysis.tables.run_names import with_parts_of_names
 from fairbench.common.errors import UsageError, unknown
@@ -44,6 +45,34 @@ class Judged:
 
 
 def table_verdicts(source: Any, asked: Question) -> Judged:
+    """Judge a table as `_judged` does. All questions that its user must answer are in one message.
+
+    Raises:
+        UsageError: see `_judged`.
+    """
+    questions: list[str] = []
+    answered: set[str] = set()  # the arguments of the question that are assumed
+    while True:
+        try:
+            judged = _judged(source, asked)
+        except Unanswered as question:
+            if question.assumed.keys() & answered:
+                break  # it may come from the assumed answer
+            questions.append(str(question))
+            answered |= question.assumed.keys()
+            asked = asked.assuming(question.assumed)
+        except UsageError:
+            if not questions:
+                raise
+            break  # another answer may not lead to this
+        else:
+            if not questions:
+                return judged
+            break
+    raise UsageError(". Also, ".join(questions))
+
+
+def _judged(source: Any, asked: Question) -> Judged:
     """Judge the results of a table: pairs of optimizers, or means against a number, in every arena.
 
     Two optimizers with the same seeds are compared by the paired test, those with other seeds by Welch's test, and
@@ -63,6 +92,7 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     _check_optimizers(entries, asked)
     notes = list(entries.notes)
     arenas = arenas_of(entries, asked, notes)
+    _check_names_of_runs(table, arenas, asked)
     pairs, compared = pairs_of(entries.optimizers, asked)
     comparisons: list[Comparison] = []
     across: list[Comparison] = []
@@ -120,6 +150,35 @@ def _check_optimizers(entries: Entries, asked: Question) -> None:
         raise UsageError(
             f"{entries.table}: are {' and '.join(variants)} the same? Give one name, or two that differ more"
         )
+
+
+def _check_names_of_runs(table: LongTable, arenas: Sequence[ArenaTable], asked: Question) -> None:
+    """Refuse a table whose optimizers come from a column of names of runs, and have one run each.
+
+    Raises:
+        UsageError: naming the columns that may have the optimizers.
+    """
+    column = table.meanings.get("optimizer", "")
+    if plain_name(column) not in RUNS or "optimizer" in asked.columns or len(arenas) > 1:
+        return
+    arms = list(arenas[0].arms.values())
+    are_single_runs = all(arm.size == 1 and arm.given is None for arm in arms)
+    if not are_single_runs or asked.reference_value is not None:
+        return
+    repeated = []
+    for name in table.left_out:
+        if name in table.sheet.columns and not is_incidental(name):
+            texts = table.sheet.column(name)
+            if 1 < len(set(texts)) < len(texts):
+                repeated.append(name)
+    ways = "export a column that names the optimizer, or say with --name which part of these names does"
+    if repeated:
+        listed = " or ".join(f'--columns optimizer="{name}"' for name in repeated)
+        ways = f"give {listed}"
+    raise UsageError(
+        f"{table.sheet.name}: each of the {len(arms)} names in {column} has one run, so they seem to name runs and not "
+        f'optimizers; {ways}; if they do name optimizers, give --columns optimizer="{column}"'
+    )
 
 
 def _against_number(arena: ArenaTable, metric: str, asked: Question) -> list[Comparison]:

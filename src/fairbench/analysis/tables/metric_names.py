@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 from fairbench.analysis.tables.column_names import plain_name
-from fairbench.common.errors import UsageError, unknown
+from fairbench.analysis.tables.question import Unanswered
+from fairbench.common.errors import unknown
 
 STATISTICS = {
     "mean": re.compile(r"(?:(.+)_)?(?:mean|avg|average)|(?:mean|avg|average)_(.+)"),
@@ -164,5 +165,7 @@ def chosen_metric(table: str, metric: str, known: Sequence[str], ways: str = "")
         return names[plain_name(metric)]
     if len(names) > 1:
         listed = ", ".join(names.values())
-        raise UsageError(f"{table}: which metric is judged? Give --metric with one of {listed}{ways}")
+        told = [name for name in names.values() if direction_of(name)]
+        first = next(iter(told or names.values()))  # no question on a direction that the chosen name may tell
+        raise Unanswered(f"{table}: which metric is judged? Give --metric with one of {listed}{ways}", metric=first)
     return next(iter(names.values()))

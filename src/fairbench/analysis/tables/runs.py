@@ -9,6 +9,7 @@ from fairbench.analysis.tables.column_names import is_incidental, is_varied
 from fairbench.analysis.tables.columns import Roles, has_numbers
 from fairbench.analysis.tables.labels import are_sizes
 from fairbench.analysis.tables.metric_names import is_metric
+from fairbench.analysis.tables.question import Unanswered
 from fairbench.analysis.tables.readers.nested import LEVEL
 from fairbench.analysis.tables.readers.sheet import Row, Sheet
 from fairbench.analysis.tables.remarks import is_mostly_empty, is_unique, notes_on_remarks
@@ -196,7 +197,8 @@ def _difference_error(sheet: Sheet, roles: Roles, columns: Sequence[str], *, are
     if are_remarks:
         ways.append(f'state="{columns[0]}" if it says that runs are lost')
     given = ", or ".join(ways)
-    return UsageError(f"{sheet.name}: runs of one optimizer differ in {some(columns)}; give --columns {given}")
+    message = f"{sheet.name}: runs of one optimizer differ in {some(columns)}; give --columns {given}"
+    return Unanswered(message, columns={"ignore": "+".join([*roles.get("ignore", []), *columns])})
 
 
 def _may_be_seeds(sheet: Sheet, columns: Sequence[str]) -> bool:
