@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from psilogic.monitor_record import Record, Seen
 from psilogic.monitor_results import TOTALS, WRITTEN, ScalarWriter, Spike, TensorChaos, joined
 from psilogic.step import Observable
+from psilogic.warmup import steps_of_start
 
 __all__ = ["Monitor", "ScalarWriter", "Spike", "TensorChaos", "monitor"]
 
@@ -22,13 +23,13 @@ class Monitor:
         >>> w = torch.nn.Parameter(torch.ones(3))
         >>> optimizer = psilogic.PsiLogic([("w", w)], chaos_warmup=0)
         >>> watching = psilogic.monitor(optimizer)
-        >>> for grad in (1.0, 1.0, 100.0):
+        >>> for grad in (*[1.0] * 99, 100.0):
         ...     w.grad = torch.full_like(w, grad)
         ...     optimizer.step()
         >>> watching
-        Monitor(3 steps of 1 tensor, 3 of 3 fired, 3 cancelled)
+        Monitor(100 steps of 1 tensor, 69 of 100 fired, 69 cancelled)
         >>> watching.spikes()[-1].name, watching.read()[0].steps
-        ('w', 3)
+        ('w', 100)
     """
 
     def __init__(self, optimizer: Observable, names: Iterable[tuple[str, Tensor]] = ()) -> None:
@@ -104,14 +105,19 @@ class Monitor:
     def spikes(self) -> list[Spike]:
         """The spikes (s = 1 after the warm-up) in the last 1,000 steps, oldest first.
 
-        The averages start at zero, so after a warm-up of fewer than 68 steps the first ones are that start.
-        Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals` count them.
+        The averages start at zero, so at first (68 steps with the defaults) a steady gradient fires, too. These steps
+        of a tensor are left out. Compiled steps and replays of a CUDA graph are not in this log; `read` and `totals`
+        count them.
         """
         names = self._all_names()
+        first_steps = self._first_steps()
         spikes = []
         for firing in self._record.firings:
             for i in torch.nonzero(firing.fired).flatten().tolist():
-                name = names[id(firing.params[i])]
+                param = firing.params[i]
+                if firing.step < first_steps.get(id(param), 0):
+                    continue
+                name = names[id(param)]
                 spikes.append(Spike(firing.step, name, ratio=float(firing.ratio[i])))
         return spikes
 
@@ -192,6 +198,18 @@ class Monitor:
                 total_cancellation=total_cancellation,
                 total_weight_decay=total_weight_decay,
             )
+
+    def _first_steps(self) -> dict[int, int]:
+        """For each tensor with a state, the step of the monitor from which on its detector's start is over."""
+        first_steps = {}
+        for group in self._optimizer.param_groups:
+            start = steps_of_start(group)
+            for param in group["params"]:
+                state = self._optimizer.state.get(param)
+                if state:
+                    age = int(state["step"]) - int(state.get("chaos_start", 0))
+                    first_steps[id(param)] = self._record.step - age + start + 1
+        return first_steps
 
     def _group_names(self) -> dict[int, str]:
         """The name of each tensor's group, or the group's index."""

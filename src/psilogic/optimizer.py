@@ -12,6 +12,7 @@ from psilogic.checkpoint import mark
 from psilogic.description import describe
 from psilogic.hyperparameters import check_changes, check_group, check_hyperparameters
 from psilogic.loading import complete, load
+from psilogic.misspelled import warn_of_misspelled
 from psilogic.monitor import Monitor, monitor
 from psilogic.options import defaults_of
 from psilogic.published_calls import check_order, refusing
@@ -20,7 +21,7 @@ from psilogic.step import Observable
 from psilogic.step_lock import StepLock
 from psilogic.tensors.norms import simulation
 from psilogic.tensors.sharding import refuse_hidden
-from psilogic.warmup import warn_of_a_short_training
+from psilogic.warmup import warn_of_a_longer_training, warn_of_a_short_training
 
 
 class PsiLogic(Observable):
@@ -165,6 +166,7 @@ class PsiLogic(Observable):
         self.executed = Counter()
         self._unscales: bool | None = None  # None unless a user has set it
         self._lock = StepLock()
+        self._taken = 0  # steps of this process that were not compiled
         self._called = {"step": False}  # a compiled step can change a dictionary, but no attribute
         self.observers = []
         self._steps = Steps()
@@ -186,6 +188,8 @@ class PsiLogic(Observable):
             if has_only_defaults:  # which the constructor has checked
                 check_changes([*self.param_groups[:1], self.defaults])
             else:
+                # of the line that calls this method, or the constructor
+                warn_of_misspelled(param_group, stacklevel=3 if is_constructed else 6)
                 complete = {**self.defaults, **param_group}
                 param_group.update(check_group(complete, self.param_groups))
         super().add_param_group(param_group)
@@ -253,6 +257,9 @@ class PsiLogic(Observable):
             with torch.set_grad_enabled(first["differentiable"]):
                 self._steps.take(self)
             return loss
+        if first["total_steps"]:
+            self._taken += 1
+            warn_of_a_longer_training(first["total_steps"], self._taken)
         # Wait until no other thread is in a step: two would count one step, and share what is cached.
         with self._lock.of_this_process(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
             self._steps.take(self)

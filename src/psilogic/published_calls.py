@@ -3,8 +3,12 @@
 import warnings
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import wraps
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any, ParamSpec
+
+from psilogic.misspelled import refuse_unknown
+from psilogic.options import OPTIONS
 
 P = ParamSpec("P")
 
@@ -40,15 +44,27 @@ def refusing(check: Callable[[Sequence[Any], Iterable[str]], None]) -> Callable[
     """
 
     def decorate(constructor: Callable[P, None]) -> Callable[P, None]:
+        known = _names_of_arguments(constructor)
+
         @wraps(constructor)
         def checked(*positional: P.args, **named: P.kwargs) -> None:
             refuse_gone(named)
+            refuse_unknown(named, known)
             check(positional[1:], named.keys())
             constructor(*positional, **named)
 
         return checked
 
     return decorate
+
+
+def _names_of_arguments(constructor: Callable[..., None]) -> list[str]:
+    """The names that a constructor takes. One that passes further arguments on takes every option."""
+    parameters = signature(constructor).parameters.values()
+    names = [parameter.name for parameter in parameters]
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
+        names += [*OPTIONS, "amsgrad"]
+    return names
 
 
 def check_order(positional: Sequence[Any], names: Iterable[str]) -> None:

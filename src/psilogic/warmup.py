@@ -23,6 +23,23 @@ def t_warm(group: dict[str, Any]) -> float:
     return float(given)
 
 
+def steps_of_start(group: Mapping[str, Any]) -> int:
+    """The first steps in which a steady gradient fires, since both averages of its norm start at zero.
+
+        1 - 0.90^t > tau_scale (1 - 0.99^t)
+
+    There are none if the averages start at 1, or if nothing is compared with the slow one. A `tau_scale` up to 1 lets a
+    steady gradient fire in every step, which is no start.
+    """
+    tau_scale = float(group["tau_scale"])
+    if not group["adaptive_tau"] or group["chaos_signal"] == "relative" or tau_scale <= 1:
+        return 0
+    t = 0
+    while 1 - 0.90 ** (t + 1) > tau_scale * (1 - 0.99 ** (t + 1)):
+        t += 1
+    return t
+
+
 def warn_of_a_short_training(groups: Iterable[dict[str, Any]]) -> None:
     """Warn once if the chaos term of a group waits for as many steps as the training has."""
     for group in groups:
@@ -55,6 +72,16 @@ def warn_of_a_short_rest(groups: Iterable[dict[str, Any]], states: Mapping[Tenso
                 stacklevel=4,
             )
             return
+
+
+def warn_of_a_longer_training(total_steps: int, taken: int) -> None:
+    """Warn when the first step is taken that `total_steps` does not count, as if it were a number of epochs."""
+    if taken == total_steps + 1:
+        warnings.warn(
+            f"step {taken} is taken, and total_steps is {total_steps}: give the number of all steps, not of epochs; "
+            "the warm-up of the chaos term is derived from it (chaos_warmup)",
+            stacklevel=4,
+        )
 
 
 def _is_used(group: Mapping[str, Any]) -> bool:

@@ -455,3 +455,14 @@ def test_gradients_without_a_finite_norm_damage_their_element_only(bad, at, sign
     # The relative signal has no spikes if AGC clips them, with and without the bad gradient; after a NaN it does not.
     without_spikes = math.isfinite(bad) and signal == "relative" and "agc_clip" in options
     assert fired_afterwards != without_spikes, "the detector must recover"
+
+
+def test_a_misspelled_name_is_told():
+    with pytest.raises(TypeError, match="has no argument 'gama'; did you mean 'gamma'"):
+        PsiLogic(parameters(), gama=0.1)
+    group = {"params": parameters(), "gama": 0.1, "name": "head", "lr_scale": 3, "initial_lr": 0.1}
+    with pytest.warns(UserWarning, match="has the key 'gama', which does nothing; did you mean 'gamma'") as warned:
+        optimizer = PsiLogic([group])
+    with pytest.warns(UserWarning, match="did you mean 'weight_decay'") as later:
+        optimizer.add_param_group({"params": parameters(), "weight_decya": 0.1})
+    assert [each.filename for each in (*warned, *later)] == [__file__, __file__]

@@ -106,10 +106,13 @@ def test_the_spike_log_covers_the_last_steps(monkeypatch: pytest.MonkeyPatch) ->
     p = nn.Parameter(torch.ones(3))
     optimizer = PsiLogic([p], chaos_warmup=0)
     watching = monitor(optimizer)
-    for _ in range(20):  # its averages start at zero: the gate is open
-        p.grad = torch.ones(3)
+    for t in range(1, 121):
+        p.grad = torch.full_like(p, 100.0 if t == 110 else 1.0)
         optimizer.step()
-    assert [spike.step for spike in watching.spikes()] == [16, 17, 18, 19, 20]
+        if t == 109:  # the averages start at zero, so the gate was open at first
+            assert watching.read()[0].gate_steps == 68
+            assert watching.spikes() == []
+    assert [spike.step for spike in watching.spikes()] == [116, 117, 118, 119, 120]
 
 
 def test_watching_can_stop() -> None:

@@ -231,6 +231,17 @@ def test_a_training_without_chaos_term_is_warned_of_once(steps, warmup):
     assert warned[0].filename == __file__
 
 
+def test_total_steps_that_count_epochs_are_warned_of_in_the_first_step_beyond():
+    params = parameters()
+    optimizer = PsiLogic(params, total_steps=3, chaos_warmup=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(optimizer, params, gradients(3))
+    with pytest.warns(UserWarning, match="step 4 is taken, and total_steps is 3: .* not of epochs") as warned:
+        train(optimizer, params, gradients(3))
+    assert len(warned) == 1
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"total_steps": 501}, {"total_steps": 100, "chaos_warmup": 0.05}, {"total_steps": 100, "gamma": 0}],
