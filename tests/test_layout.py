@@ -35,7 +35,8 @@ PSILOGIC = (
     ("loading", "step"),
     ("checkpoint", "hyperparameters", "warmup"),
     ("tensors",),
-    ("description", "monitor_results", "options", "published_calls", "reference"),
+    ("published_calls",),
+    ("description", "monitor_results", "options", "reference"),
 )
 FLOORS = {fairbench: FAIRBENCH, psilogic: PSILOGIC}
 """Folders and files of each package, from the top; those on one floor do not import each other."""

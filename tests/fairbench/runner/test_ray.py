@@ -243,10 +243,16 @@ def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
     observer.say.assert_not_called()
 
 
-def test_a_fault_of_a_program_keeps_its_class_on_the_way_from_a_node(cluster):
+def test_a_fault_of_a_program_keeps_its_class_in_the_reply_of_a_node(monkeypatch):
+    from fairbench.runner.executors.ray import node
+
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "", raising=False)  # a node removes it
+    monkeypatch.setattr(node, "_reply", dict)  # without the id of a node
     suite = load_suite("program", Overrides(settings={"arenas.program.model.program": "python missing.py"}))
-    with executor_on(cluster.address, Mock()) as executor, pytest.raises(ProgramError, match=r"names missing\.py"):
-        executor.call(check_scripts, suite, DeviceSlot())
+    slot = DeviceSlot(alone=False)
+    reply = node.call_on_node(node.Work(slot, PRELOAD), 100.0, check_scripts, (suite, slot))
+    assert type(reply["usage"]) is ProgramError
+    assert "names missing.py" in str(reply["usage"])
 
 
 @pytest.mark.soak
