@@ -71,11 +71,19 @@ def _verdicts_summary(comparisons: Sequence[Comparison], across: Sequence[Compar
         names.append(TEST_OVER_ARENAS)
     tests = "no test"
     if names:
-        tests = f"{' or '.join(dict.fromkeys(names))}, Holm's correction"
+        tests = f"{' or '.join(dict.fromkeys(names))}, Holm's correction{_counted_untested(rows)}"
     end = "."
     if any(comparison.margin is None for comparison in rows):
         end = "; without --margin nothing can be equivalent, and the seeds needed are unknown."
     return f"{_wins(rows)} at {alpha:g}: {tests}{end}"
+
+
+def _counted_untested(comparisons: Sequence[Comparison]) -> str:
+    """The end of a statement on the correction: how many comparisons it counts that have no test; empty for none."""
+    untested = sum(comparison.p is None for comparison in comparisons)
+    if untested == 0:
+        return ""
+    return f" for all {len(comparisons)}, {untested} of them without a test"
 
 
 def _wins(comparisons: Sequence[Comparison]) -> str:

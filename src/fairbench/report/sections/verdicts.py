@@ -209,6 +209,9 @@ def _meaning(analyses: Analyses) -> str:
     if suite.searches:
         excludes += ", and the gain holds with each setting that the search cannot tell from the best"
     compared = plural(len(analyses.comparisons), "comparison")
+    untested = sum(comparison.p is None for comparison in analyses.comparisons)
+    if untested:
+        compared += f", {untested} of them without a test"
     return (
         f"Only better is a win. {correction}The test is {TEST_NAMES[suite.final.test]}. "
         f"Equivalent: the whole interval lies within the margin; this comes first. Better and worse: {excludes}; "
