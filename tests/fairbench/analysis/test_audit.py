@@ -241,6 +241,14 @@ def test_few_seeds_that_cannot_tell():
     )  # 2.128 times the deviation of 0, 0.03, 0 and 0
 
 
+def test_one_seed_that_decides_is_named():
+    theirs = [0.10, 0.11, 0.12, 0.11]
+    flags = three_settings(ours=[0.60, 0.61, 0.61, 0.09], theirs=theirs)
+    words = "vit against AdamW: without seed 4, far from the others, the interval would exclude 0"
+    assert flags["one seed decides"] == words
+    assert "one seed decides" not in three_settings(ours=[0.60, 0.62, 0.63, 0.40], theirs=theirs)
+
+
 def test_arms_without_final_trials_are_named():
     flags = three_settings(sweep(optimizer="AdamW", outcome="diverged"))
     assert "no final trial was run: vit AdamW." in flags["diverged trials"]

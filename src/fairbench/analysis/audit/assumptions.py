@@ -1,6 +1,6 @@
 """Checks of the statistical test of a suite: whether the seeds meet its assumptions, and whether they are enough."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import exp, hypot, log, sqrt
 from statistics import fmean
 
@@ -10,6 +10,7 @@ from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.interim_analyses import design_of
 from fairbench.analysis.comparison.verdicts import Comparison
 from fairbench.analysis.statistics.power import minimum_detectable_effect
+from fairbench.analysis.statistics.significance import critical_t, summarize
 from fairbench.common.checks import check
 from fairbench.common.formatting import plain, some
 from fairbench.suites.stages import TESTS
@@ -18,6 +19,10 @@ SPREAD_RATIO = 2.0
 """The ratio of the spreads from which both tests may reject equal means too often."""
 CORRELATION = -0.3
 """The correlation from which Welch's test may reject equal means too often."""
+
+
+ODD = 0.01
+"""The level of the test whether one seed is unlike the others."""
 
 
 def spread_limit(seeds: int, arenas: int) -> float:
@@ -74,6 +79,51 @@ def _spread_in_words(optimizer: str, baseline: str, ratio: float) -> str:
     if ratio < 1:
         return f"{optimizer} spreads {1 / ratio:.2g} times as much as {baseline}"
     return f"{baseline} spreads {ratio:.2g} times as much as {optimizer}"
+
+
+@check(
+    "one seed decides",
+    "warn",
+    "Look at the trials of the seed that is named; take more seeds (`--seeds N`) in a new study, and leave none out.",
+)
+def one_seed(case: Analyses) -> Iterator[str]:
+    """Without one single seed, which is far from all others, the interval of a gain would contain 0 or exclude it."""
+    for c in case.comparisons:
+        if c.test != "paired" or c.ci_low is None or c.ci_high is None or c.ci_level is None:
+            continue
+        ours = case.results.arm(c.arena, c.optimizer).scores_by_seed(c.metric)
+        theirs = case.results.arm(c.arena, c.baseline).scores_by_seed(c.metric)
+        gains = {seed: c.sign * (ours[seed] - theirs[seed]) for seed in ours.keys() & theirs.keys()}
+        seed = _odd_seed(gains)
+        if seed is None:
+            continue
+        rest = summarize([gain for other, gain in gains.items() if other != seed])
+        half_width = critical_t((1 - c.ci_level) / 2, rest.n - 1) * rest.std / sqrt(rest.n)
+        low = rest.mean - half_width - (c.finer_baseline or 0.0)
+        high = rest.mean + half_width + (c.finer_optimizer or 0.0)
+        would_contain = low <= 0 <= high
+        if would_contain != (c.ci_low <= 0 <= c.ci_high):
+            word = "contain" if would_contain else "exclude"
+            yield f"{case.title(c)}: without seed {seed}, far from the others, the interval would {word} 0"
+
+
+def _odd_seed(gains: Mapping[int, float]) -> int | None:
+    """The seed whose gain is far from all others; None if there is none, or with fewer than 4 seeds.
+
+        |x_i - m_i| > t s_i sqrt(1 + 1 / (n - 1)),    m_i and s_i of the n - 1 others
+
+    t is the critical value at 1% for n seeds: of normal seeds, one study in a hundred has such a seed.
+
+    Source: Grubbs, "Sample criteria for testing outlying observations", Ann. Math. Stat. 1950.
+    """
+    if len(gains) < 4:
+        return None
+    critical = critical_t(ODD / (2 * len(gains)), len(gains) - 2)
+    for seed, gain in gains.items():
+        rest = summarize([each for other, each in gains.items() if other != seed])
+        if abs(gain - rest.mean) > critical * rest.std * sqrt(1 + 1 / rest.n):
+            return seed
+    return None
 
 
 @check(
