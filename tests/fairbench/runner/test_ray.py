@@ -20,7 +20,7 @@ from fairbench.optimizers.spec import OptimizerPlan
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.executor import PausedTrial
 from fairbench.runner.preload import PRELOAD
-from fairbench.runner.trainings.before_start import check_scripts
+from fairbench.runner.trainings.before_start import checked_programs
 from fairbench.study.planned_trial import trial_spec
 from fairbench.study.record import plain_values
 from fairbench.suites.loader import load_suite
@@ -250,7 +250,7 @@ def test_a_fault_of_a_program_keeps_its_class_in_the_reply_of_a_node(monkeypatch
     monkeypatch.setattr(node, "_reply", dict)  # without the id of a node
     suite = load_suite("program", Overrides(settings={"arenas.program.model.program": "python missing.py"}))
     slot = DeviceSlot(alone=False)
-    reply = node.call_on_node(node.Work(slot, PRELOAD), 100.0, check_scripts, (suite, slot))
+    reply = node.call_on_node(node.Work(slot, PRELOAD), 100.0, checked_programs, (suite, slot))
     assert type(reply["usage"]) is ProgramError
     assert "names missing.py" in str(reply["usage"])
 
