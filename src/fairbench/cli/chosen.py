@@ -48,7 +48,8 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
         gpus_elsewhere: whether a cluster has the GPUs, so that this machine needs none.
 
     Raises:
-        UsageError: an option is wrong, the directory holds another suite, or data are missing.
+        UsageError: an option is wrong, the directory holds another suite, an optimizer cannot be loaded, or data are
+            missing.
     """
     from fairbench.suites.variants import check_different
 
@@ -58,6 +59,11 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
     slots, device = chosen_slots(options, target)
     if not gpus_elsewhere:
         check_gpus(slots)
+    if options.set or options.add_optimizer:
+        # the preflight checks all optimizers, but only after it has made folders and prepared data
+        from fairbench.optimizers.resolve import check_optimizers
+
+        check_optimizers(suite.optimizers, suite.sweep.extra)
     prepare_data(options, suite)
     return ReadyStudy(target, slots, device)
 
