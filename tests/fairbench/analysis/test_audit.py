@@ -294,7 +294,7 @@ def test_given_groups_and_a_schedule_of_the_registry_are_unequal_treatment():
 
 def test_the_groups_that_belong_to_an_optimizer_are_no_unequal_treatment():
     the_study = study(("vit",), TWO)
-    muon = resolve_optimizer("Muon", OptimizerPlan())
+    muon = replace(resolve_optimizer("Muon", OptimizerPlan()), name="PsiLogic")
     assert muon.groups.endswith("hidden_and_rest")
     the_study = replace(the_study, optimizers={**the_study.optimizers, "PsiLogic": muon})
     assert "groups" not in flags_of(the_study, Records(the_study)).get("unequal treatment", "")
