@@ -1,6 +1,7 @@
 """Monitoring of the chaos detector, tensor by tensor; nothing is read from the device before a result is requested."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -110,12 +111,15 @@ class Monitor:
         count them.
         """
         names = self._all_names()
-        first_steps = self._first_steps()
+        starts = self._steps_of_starts()
+        ages = self._ages_before_log()
         spikes = []
         for firing in self._record.firings:
+            for param in firing.params:
+                ages[id(param)] += 1
             for i in torch.nonzero(firing.fired).flatten().tolist():
                 param = firing.params[i]
-                if firing.step < first_steps.get(id(param), 0):
+                if ages[id(param)] <= starts.get(id(param), 0):
                     continue
                 name = names[id(param)]
                 spikes.append(Spike(firing.step, name, ratio=float(firing.ratio[i])))
@@ -199,17 +203,29 @@ class Monitor:
                 total_weight_decay=total_weight_decay,
             )
 
-    def _first_steps(self) -> dict[int, int]:
-        """For each tensor with a state, the step of the monitor from which on its detector's start is over."""
-        first_steps = {}
+    def _steps_of_starts(self) -> dict[int, int]:
+        """For each tensor the steps of its detector's start."""
+        starts = {}
         for group in self._optimizer.param_groups:
             start = steps_of_start(group)
             for param in group["params"]:
-                state = self._optimizer.state.get(param)
-                if state:
-                    age = int(state["step"]) - int(state.get("chaos_start", 0))
-                    first_steps[id(param)] = self._record.step - age + start + 1
-        return first_steps
+                starts[id(param)] = start
+        return starts
+
+    def _ages_before_log(self) -> Counter[int]:
+        """For each tensor the steps that its detector has taken before those in the log of spikes.
+
+        They are counted for each tensor, since one without a gradient takes no part in a step.
+        """
+        ages: Counter[int] = Counter()
+        for param in self._params():
+            state = self._optimizer.state.get(param)
+            if state:
+                ages[id(param)] = int(state["step"]) - int(state.get("chaos_start", 0))
+        for firing in self._record.firings:
+            for param in firing.params:
+                ages[id(param)] -= 1
+        return ages
 
     def _group_names(self) -> dict[int, str]:
         """The name of each tensor's group, or the group's index."""

@@ -115,6 +115,19 @@ def test_the_spike_log_covers_the_last_steps(monkeypatch: pytest.MonkeyPatch) ->
     assert [spike.step for spike in watching.spikes()] == [116, 117, 118, 119, 120]
 
 
+def test_a_spike_is_told_of_a_tensor_that_lacks_gradients_later() -> None:
+    """The start of the averages is counted in the tensor's own steps: an expert is not used in each step."""
+    expert = nn.Parameter(torch.ones(3))
+    other = nn.Parameter(torch.ones(3))
+    optimizer = PsiLogic([("expert", expert), ("other", other)], chaos_warmup=0)
+    watching = monitor(optimizer)
+    for t in range(1, 301):
+        other.grad = torch.ones(3)
+        expert.grad = torch.full((3,), 100.0 if t == 90 else 1.0) if t <= 90 else None
+        optimizer.step()
+    assert [(spike.name, spike.step) for spike in watching.spikes()] == [("expert", 90)]
+
+
 def test_watching_can_stop() -> None:
     params = parameters()
     optimizer = PsiLogic(params, lr=0.05, chaos_warmup=0)
