@@ -1,6 +1,7 @@
 """Names that are nearly those of options: torch ignores an unknown key of a parameter group without a word."""
 
 import difflib
+import re
 import warnings
 from collections.abc import Collection, Iterable
 
@@ -10,6 +11,8 @@ NEAR = 0.8
 """Names of which this share is equal count as misspelled in a group, which may have any keys of its own."""
 SOMEHOW_NEAR = 0.6
 """Names of which this share is equal are suggested where no other name is allowed."""
+OF_LIBRARIES = re.compile(r"(\w+_)?(lr|eps|weight_decay)(\d+|_\w+)?|betas\d|(\w+_)?grad_norm")
+"""Keys that libraries set in addition to AdamW's options, such as weight_decay_mult and base_weight_decay."""
 
 
 def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
@@ -27,7 +30,7 @@ def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
 def warn_of_misspelled(keys: Iterable[str], stacklevel: int) -> None:
     """Warn of each key of a parameter group that is nearly the name of an option; see `warnings.warn`."""
     for key in keys:
-        if key in OPTIONS:
+        if key in OPTIONS or OF_LIBRARIES.fullmatch(str(key)):
             continue
         near = difflib.get_close_matches(str(key), OPTIONS, n=1, cutoff=NEAR)
         if near:

@@ -259,7 +259,7 @@ class PsiLogic(Observable):
             return loss
         if first["total_steps"]:
             self._taken += 1
-            warn_of_a_longer_training(first["total_steps"], self._taken)
+            warn_of_a_longer_training(first, self._taken)
         # Wait until no other thread is in a step: two would count one step, and share what is cached.
         with self._lock.of_this_process(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
             self._steps.take(self)

@@ -74,9 +74,16 @@ def warn_of_a_short_rest(groups: Iterable[dict[str, Any]], states: Mapping[Tenso
             return
 
 
-def warn_of_a_longer_training(total_steps: int, taken: int) -> None:
-    """Warn when the first step is taken that `total_steps` does not count, as if it were a number of epochs."""
-    if taken == total_steps + 1:
+def warn_of_a_longer_training(group: Mapping[str, Any], taken: int) -> None:
+    """Warn when the first step is taken that `total_steps` does not count, as if it were a number of epochs.
+
+    A group whose warm-up does not depend on it is not told.
+    """
+    total_steps = group["total_steps"]
+    if taken != total_steps + 1:
+        return
+    is_derived = group["chaos_warmup"] < 1 and group["chaos_warmup"] != 0
+    if is_derived and _is_used(group):
         warnings.warn(
             f"step {taken} is taken, and total_steps is {total_steps}: give the number of all steps, not of epochs; "
             "the warm-up of the chaos term is derived from it (chaos_warmup)",

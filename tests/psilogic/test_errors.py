@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from collections import UserDict
 from itertools import product
 
@@ -466,3 +467,10 @@ def test_a_misspelled_name_is_told():
     with pytest.warns(UserWarning, match="did you mean 'weight_decay'") as later:
         optimizer.add_param_group({"params": parameters(), "weight_decya": 0.1})
     assert [each.filename for each in (*warned, *later)] == [__file__, __file__]
+
+
+def test_keys_that_libraries_keep_in_groups_are_no_misspelled_names():
+    of_libraries = ["weight_decay_mult", "no_weight_decay", "base_weight_decay", "betas2", "eps2", "grad_norm"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PsiLogic([{"params": parameters(), **dict.fromkeys(of_libraries, 0.5)}])

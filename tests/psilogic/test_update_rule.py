@@ -242,6 +242,14 @@ def test_total_steps_that_count_epochs_are_warned_of_in_the_first_step_beyond():
     assert len(warned) == 1
 
 
+@pytest.mark.parametrize("options", [{"chaos_warmup": 2}, {"chaos_warmup": 0}, {"gamma": 0}], ids=name)
+def test_steps_beyond_are_silent_where_nothing_depends_on_total_steps(options):
+    params = parameters()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(PsiLogic(params, total_steps=3, **options), params, gradients(4))
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"total_steps": 501}, {"total_steps": 100, "chaos_warmup": 0.05}, {"total_steps": 100, "gamma": 0}],
