@@ -125,3 +125,9 @@ def test_means_alone_are_compared_over_the_data_sets():
     assert smallest.p_holm == pytest.approx(2 * smallest.p)
     assert "mean ranks, 1 is best: Ours 1.2, SGD 2, Adam 2.8" in judged.notes
     assert any("Demsar (2006)" in note for note in judged.notes)
+
+
+def test_an_open_file_is_read_once_for_all_questions():
+    table = io.StringIO("optimizer,seed,foo,bar\nA,0,1,3\nA,1,2,4\nB,0,3,5\nB,1,4,7\n")
+    with pytest.raises(UsageError, match=r"which metric is judged.*which values are better"):
+        fb.verdicts(table)

@@ -20,6 +20,7 @@ from fairbench.analysis.tables.margins import notes_on_margins
 from fairbench.analysis.tables.pairs import Pair, pairs_of
 from fairbench.analysis.tables.question import Question, Unanswered
 from fairbench.analysis.tables.readers import read_table
+from fairbench.analysis.tables.readers.content import is_read_once, opened
 from fairbench.analysis.tables.run_names import with_parts_of_names
 from fairbench.common.errors import UsageError, unknown
 
@@ -50,6 +51,8 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     Raises:
         UsageError: see `_judged`.
     """
+    if is_read_once(source):
+        source = opened(source)
     questions: list[str] = []
     answered: set[str] = set()  # the arguments of the question that are assumed
     while True:

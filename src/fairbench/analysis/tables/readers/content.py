@@ -65,9 +65,13 @@ class TextRows:
 def opened(source: Any) -> Content:
     """The content of a path, of "-" for standard input, of an open file, or of values in memory.
 
+    A content is opened already.
+
     Raises:
         UsageError: it cannot be read, or is not text.
     """
+    if isinstance(source, Content):
+        return source
     if isinstance(source, str) and source == "-":
         return _decoded("standard input", sys.stdin.buffer.read())
     if isinstance(source, str | os.PathLike):
@@ -83,6 +87,11 @@ def opened(source: Any) -> Content:
         path = Path(str(getattr(source, "name", "the open file")))
         return _decoded(path.name, source.read())
     return Content("the table", values=source)
+
+
+def is_read_once(source: Any) -> bool:
+    """Whether a source has nothing more when it has been read: standard input, or an open file."""
+    return (isinstance(source, str) and source == "-") or hasattr(source, "read")
 
 
 def nearest_path(path: Path) -> str:
