@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import Mock
 
 import pytest
@@ -38,6 +39,7 @@ ALONE = {"GIT_DIR": os.devnull, "RAY_AUTH_MODE": "disabled"}  # the executor set
 WAITS = """
 import os, time, torch
 from pathlib import Path
+from types import ModuleType
 
 
 class Waits(torch.optim.SGD):
@@ -159,6 +161,7 @@ def test_an_address_without_a_cluster_is_an_error(address):
 LOST = """
 import os, psutil, torch
 from pathlib import Path
+from types import ModuleType
 
 
 class Lost(torch.optim.SGD):
@@ -171,6 +174,7 @@ class Lost(torch.optim.SGD):
 PRIVATE = """
 import json
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import Mock
 from fairbench.runner.devices import RunOptions
 from fairbench.runner.executors.registry import make_executor
@@ -246,7 +250,9 @@ def test_a_paused_trial_resumes_from_its_checkpoint(cluster, study, held):
 def test_a_fault_of_a_program_keeps_its_class_in_the_reply_of_a_node(monkeypatch):
     from fairbench.runner.executors.ray import node
 
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", "", raising=False)  # a node removes it
+    main_module = ModuleType("__main__")
+    main_module.__file__ = ""  # a node removes it
+    monkeypatch.setitem(sys.modules, "__main__", main_module)
     monkeypatch.setattr(node, "_reply", dict)  # without the id of a node
     suite = load_suite("program", Overrides(settings={"arenas.program.model.program": "python missing.py"}))
     slot = DeviceSlot(alone=False)
