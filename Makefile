@@ -74,9 +74,9 @@ browser:
 	        export DEBIAN_FRONTEND=noninteractive; \
 	        apt-get update -qq && apt-get install -qqy --no-install-recommends $(PACKAGES) >/dev/null || true; fi; }
 
-# Four workers on two cores: many tests wait for processes that they have started.
+# Three workers on two cores: many tests wait for processes that they have started.
 test: browser check
-	$(VENV)/bin/pytest -n 4
+	$(VENV)/bin/pytest -n 3
 
 # Tests without large libraries and without further processes, which take longer to load than these tests to run.
 QUICK = $(addprefix tests/psilogic/,$(addsuffix .py,test_update_rule test_adamw test_errors test_monitor \
