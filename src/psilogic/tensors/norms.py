@@ -46,7 +46,7 @@ def intercepted() -> bool:
 
     A mode is `torch.autograd.graph.allow_mutation_on_saved_tensors`, for example.
     """
-    return torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or transformed()
+    return without_values() or is_in_torch_dispatch_mode()
 
 
 def simulation(params: Sequence[Tensor]) -> AbstractContextManager[Any]:

@@ -19,8 +19,6 @@ SPREAD_RATIO = 2.0
 """The ratio of the spreads from which both tests may reject equal means too often."""
 CORRELATION = -0.3
 """The correlation from which Welch's test may reject equal means too often."""
-
-
 ODD = 0.01
 """The level of the test whether one seed is unlike the others."""
 
@@ -112,7 +110,7 @@ def _odd_seed(gains: Mapping[int, float]) -> int | None:
 
         |x_i - m_i| > t s_i sqrt(1 + 1 / (n - 1)),    m_i and s_i of the n - 1 others
 
-    t is the critical value at 1% for n seeds: of normal seeds, one study in a hundred has such a seed.
+    t is the critical value at 1% for n seeds: of comparisons with normal seeds, one in a hundred has such a seed.
 
     Source: Grubbs, "Sample criteria for testing outlying observations", Ann. Math. Stat. 1950.
     """
