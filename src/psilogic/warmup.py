@@ -75,17 +75,17 @@ def warn_of_a_short_rest(groups: Iterable[dict[str, Any]], states: Mapping[Tenso
 
 
 def warn_of_a_longer_training(group: Mapping[str, Any], taken: int) -> None:
-    """Warn when the first step is taken that `total_steps` does not count, as if it were a number of epochs.
+    """Warn when the first step beyond twice `total_steps` is taken, as if it were a number of epochs.
 
-    A group whose warm-up does not depend on it is not told.
+    A training may end some steps later than planned. A group whose warm-up does not depend on the number is not told.
     """
     total_steps = group["total_steps"]
-    if taken != total_steps + 1:
+    if taken != 2 * total_steps + 1:
         return
     is_derived = group["chaos_warmup"] < 1 and group["chaos_warmup"] != 0
     if is_derived and _is_used(group):
         warnings.warn(
-            f"step {taken} is taken, and total_steps is {total_steps}: give the number of all steps, not of epochs; "
+            f"step {taken} is taken, and total_steps is {total_steps}: it is the number of all steps, not of epochs; "
             "the warm-up of the chaos term is derived from it (chaos_warmup)",
             stacklevel=4,
         )

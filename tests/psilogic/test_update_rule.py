@@ -231,13 +231,13 @@ def test_a_training_without_chaos_term_is_warned_of_once(steps, warmup):
     assert warned[0].filename == __file__
 
 
-def test_total_steps_that_count_epochs_are_warned_of_in_the_first_step_beyond():
+def test_total_steps_that_count_epochs_are_warned_of_in_the_first_step_beyond_twice_as_many():
     params = parameters()
     optimizer = PsiLogic(params, total_steps=3, chaos_warmup=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(optimizer, params, gradients(3))
-    with pytest.warns(UserWarning, match="step 4 is taken, and total_steps is 3: .* not of epochs") as warned:
+        train(optimizer, params, gradients(6))
+    with pytest.warns(UserWarning, match="step 7 is taken, and total_steps is 3: .* not of epochs") as warned:
         train(optimizer, params, gradients(3))
     assert len(warned) == 1
 
@@ -247,7 +247,7 @@ def test_steps_beyond_are_silent_where_nothing_depends_on_total_steps(options):
     params = parameters()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        train(PsiLogic(params, total_steps=3, **options), params, gradients(4))
+        train(PsiLogic(params, total_steps=3, **options), params, gradients(7))
 
 
 @pytest.mark.parametrize(
