@@ -247,7 +247,7 @@ def test_one_seed_that_decides_is_named():
     words = "vit against AdamW: without seed 4, far from the others, the interval would exclude 0"
     assert flags["one seed decides"] == words
     assert "one seed decides" not in three_settings(ours=[0.60, 0.62, 0.63, 0.40], theirs=theirs)
-    # Grubbs' statistic of gains 0.5, 0.55, 0.5 and -0.01 is 1.4940; his two-sided critical values are 1.496 (1%), 1.481 (5%)
+    # Grubbs' statistic of 0.5, 0.55, 0.5 and -0.01 is 1.4940, his two-sided critical values 1.496 (1%) and 1.481 (5%)
     assert "one seed decides" not in three_settings(ours=[0.60, 0.66, 0.62, 0.10], theirs=theirs)
 
 
