@@ -93,26 +93,34 @@ def _metric_columns(results: Results) -> Iterator[RecordColumn]:
     """A column for each metric at the end of a trial, on validation examples and on test examples."""
     suite = results.study.suite
     for split, words in (("val", "validation"), ("test", "test")):
+        recorded = _recorded(suite, split)
         for metric in _metric_names(results):
             yield RecordColumn(
                 name=f"{split}_{metric}",
                 type="number",
                 description=f"{metric} at the end on {words} examples",
-                value=partial(_final, suite, split, metric),
+                value=partial(_final, recorded, metric),
             )
 
 
-def _final(suite: Suite, split: str, metric: str, run: Run) -> float | None:
-    """A metric on a split at the end of a trial; None if it was not measured.
+def _recorded(suite: Suite, split: str) -> str | None:
+    """The name under which the records of a study keep the metrics of a split; None if they have none.
 
     Records keep the metrics of the split that selects under "val", even if that is the test split. They have those of
     the split that decides under "test", even if that is the validation split.
     """
     if split == suite.selected_on:
-        return run.metric("val", metric)
+        return "val"
     if split == suite.decides:
-        return run.metric("test", metric)
+        return "test"
     return None
+
+
+def _final(recorded: str | None, metric: str, run: Run) -> float | None:
+    """A metric at the end of a trial; None if it was not measured."""
+    if recorded is None:
+        return None
+    return run.metric(recorded, metric)
 
 
 def _curve_columns(results: Results) -> Iterator[RecordColumn]:
