@@ -82,11 +82,21 @@ def _forecast(
     study = preflight.study
     suite = study.suite
     design = design_of(suite)
-    sweep_trials = _sweep_trials(study, arena)
-    usual_finals = _final_trials(study, arena, seeds=design.interim_analyses[0], with_added=False)
-    most_finals = _final_trials(study, arena, seeds=design.interim_analyses[-1], with_added=True)
-    seconds = trial_seconds(preflight, arena)
-    usual_seconds = sweep_trials * seconds["sweep"] + usual_finals * seconds["final"]
+    sweep_trials = 0
+    usual_finals = 0
+    most_finals = 0
+    usual_seconds = 0.0
+    most_seconds = 0.0
+    for name in suite.optimizers_of(arena):
+        seconds = trial_seconds(preflight, arena, name)
+        sweeps = _sweep_trials(study, arena, name)
+        usual = _final_trials(study, arena, name, seeds=design.interim_analyses[0], with_added=False)
+        most = _final_trials(study, arena, name, seeds=design.interim_analyses[-1], with_added=True)
+        sweep_trials += sweeps
+        usual_finals += usual
+        most_finals += most
+        usual_seconds += sweeps * seconds["sweep"] + usual * seconds["final"]
+        most_seconds += sweeps * seconds["sweep"] + most * seconds["final"]
     sweep_bytes = _mean_trial_bytes(study, arena, "sweep")
     final_bytes = _mean_trial_bytes(study, arena, "final")
     strictest = suite.alpha / max(len(suite.compared), 1)  # of Holm's correction
@@ -97,7 +107,7 @@ def _forecast(
         final_trials=usual_finals,
         more_final_trials=most_finals - usual_finals,
         seconds=usual_seconds,
-        most_seconds=usual_seconds + (most_finals - usual_finals) * seconds["final"],
+        most_seconds=most_seconds,
         disk=sweep_trials * sweep_bytes + most_finals * final_bytes + FIGURE_BYTES,
         effect=minimum_detectable_effect(len(suite.final.seeds), level, suite.final.test),
         spread=_spread(results, arena),
@@ -106,33 +116,27 @@ def _forecast(
     )
 
 
-def _sweep_trials(study: ResolvedSuite, arena: str) -> int:
-    """The number of trials of stage 1 in an arena; 0 if the arena is tuned on another one."""
+def _sweep_trials(study: ResolvedSuite, arena: str, name: str) -> int:
+    """The number of trials of stage 1 of an arm; 0 if its arena is tuned on another one."""
     suite = study.suite
-    if suite.tuning_arena(arena) != arena:
+    if suite.tuning_arena(arena) != arena or not study.searched(name):
         return 0
-    settings = 0
-    for name in suite.optimizers_of(arena):
-        if study.searched(name):
-            settings += study.search(name).size
-    return len(suite.sweep.seeds) * settings
+    return len(suite.sweep.seeds) * study.search(name).size
 
 
-def _final_trials(study: ResolvedSuite, arena: str, seeds: int, *, with_added: bool) -> int:
-    """The number of trials of stage 2 in an arena.
+def _final_trials(study: ResolvedSuite, arena: str, name: str, seeds: int, *, with_added: bool) -> int:
+    """The number of trials of stage 2 of an arm.
 
     Args:
-        seeds: the seeds of each arm.
+        study: the study.
+        arena, name: the arena and the optimizer or variant of the arm.
+        seeds: the seeds of the arm.
         with_added: whether to count the trials that may be added while the best setting lies at the edge.
     """
     suite = study.suite
-    names = suite.optimizers_of(arena)
     if suite.tuning_arena(arena) != arena:
-        return len(names) * seeds  # one setting, which is selected in the other arena
-    trials = 0
-    for name in names:
-        trials += study.search(name).final_trials(suite.final, seeds, with_added)
-    return trials
+        return seeds  # one setting, which is selected in the other arena
+    return study.search(name).final_trials(suite.final, seeds, with_added)
 
 
 def expected_seeds(suite: Suite) -> dict[float, float]:

@@ -21,7 +21,7 @@ from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
 from fairbench.runner.trainings.before_start import SEED_LOST, checked_programs, lost_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
-from fairbench.study.first_steps import Costs, FirstSteps
+from fairbench.study.first_steps import Costs, FirstSteps, as_first
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
 from fairbench.study.resolved_suite import ResolvedArena, ResolvedSuite
 from fairbench.suites.schema import Suite
@@ -109,7 +109,20 @@ def _measured_optimizers(
             measured_study = replace(study, suite=replace(suite, first_steps=steps))
         seconds = time.monotonic() - began
     in_order = {name: optimizers[name] for name in suite.optimizers}
-    return in_order, {name: costs[name] for name in suite.optimizers}
+    return in_order, _with_steps(costs, suite)
+
+
+def _with_steps(costs: Costs, suite: Suite) -> dict[str, dict[str, FirstSteps]]:
+    """The costs in the order of a suite; those of a program have the time of a step, see `as_first`."""
+    measured, *others = suite.optimizers
+    completed = {measured: dict(costs[measured])}
+    for name in others:
+        completed[name] = dict(costs[name])
+        for arena, cost in costs[name].items():
+            first = costs[measured].get(arena)
+            if cost.steps and first:
+                completed[name][arena] = as_first(cost, first)
+    return completed
 
 
 def preflight_of_run(suite: Suite, slots: Sequence[DeviceSlot], executor: Executor, observer: Observer) -> Preflight:

@@ -1,7 +1,7 @@
 """What the first steps of an optimizer in an arena have shown before any trial, as plain values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -37,6 +37,19 @@ class FirstSteps:
     gpu_free_bytes: int = 0
     restart_reason: str = ""
     rewritten: str = ""
+
+
+def as_first(cost: FirstSteps, first: FirstSteps) -> FirstSteps:
+    """The cost of a program whose first run gave one time, split into start and steps as that of the suite's first one.
+
+    Only the first optimizer or variant of a suite has runs of several lengths, which tell its start from its steps.
+    Both are scaled by the ratio of the one time to what the first one would have taken for as many steps.
+    """
+    expected = first.start_seconds + cost.steps * first.seconds
+    if cost.unmeasured or first.unmeasured or not expected:
+        return cost
+    ratio = cost.start_seconds / expected
+    return replace(cost, start_seconds=ratio * first.start_seconds, seconds=ratio * first.seconds)
 
 
 Costs = Mapping[str, Mapping[str, FirstSteps]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from fairbench.common.errors import UsageError
@@ -35,13 +36,13 @@ class Preflight:
 
     @property
     def step_seconds(self) -> dict[str, float]:
-        """The seconds of a training step of the slowest optimizer, by arena."""
-        return {arena: max(cost.seconds for cost in costs) for arena, costs in self._by_arena.items()}
+        """The seconds of a training step, a mean over the optimizers, by arena."""
+        return {arena: fmean(cost.seconds for cost in costs) for arena, costs in self._by_arena.items()}
 
     @property
     def start_seconds(self) -> dict[str, float]:
-        """The seconds from the start of a program to its first step, by arena."""
-        return {arena: max(cost.start_seconds for cost in costs) for arena, costs in self._by_arena.items()}
+        """The seconds from the start of a program to its first step, a mean over the optimizers, by arena."""
+        return {arena: fmean(cost.start_seconds for cost in costs) for arena, costs in self._by_arena.items()}
 
     @property
     def gpu_bytes(self) -> dict[str, int]:
@@ -121,24 +122,26 @@ class Preflight:
         return "\n".join(["these trials restart when they are interrupted:", *lines])
 
 
-def trial_seconds(preflight: Preflight, arena: str) -> Mapping[str, float]:
+def trial_seconds(preflight: Preflight, arena: str, optimizer: str) -> Mapping[str, float]:
     """The expected seconds of a trial of each stage. A final trial is also evaluated on the test split."""
     suite = preflight.study.suite
     plan = suite.arenas[arena]
-    step = preflight.step_seconds[arena]
+    cost = preflight.costs[optimizer][arena]
     evaluation = preflight.evaluation_seconds[arena]
-    start = preflight.start_seconds.get(arena, 0.0)
+    sweep_steps = plan.sweep_steps * cost.seconds
+    final_steps = plan.steps * cost.seconds
     return {
-        "sweep": start + plan.sweep_steps * step + suite.sweep.evaluations * evaluation,
-        "final": start + plan.steps * step + (suite.final.evaluations + 1) * evaluation,
+        "sweep": cost.start_seconds + sweep_steps + suite.sweep.evaluations * evaluation,
+        "final": cost.start_seconds + final_steps + (suite.final.evaluations + 1) * evaluation,
     }
 
 
 def time_limits(preflight: Preflight, trial_timeout: float) -> dict[str, float]:
     """The seconds that a trial of each arena may take: `trial_timeout`, or a generous limit if that is 0."""
     limits = {}
-    for arena in preflight.study.suite.arenas:
-        longest = max(trial_seconds(preflight, arena).values())
+    suite = preflight.study.suite
+    for arena in suite.arenas:
+        longest = max(max(trial_seconds(preflight, arena, name).values()) for name in suite.optimizers_of(arena))
         limit = LEAST_LIMIT + LIMIT_RATIO * longest
         if arena in preflight.unmeasured:
             limit = UNMEASURED_LIMIT

@@ -140,6 +140,8 @@ def _started(start: Start, folder: Path) -> subprocess.Popen[bytes]:
             )
         except OSError as error:
             where = f"it is started in {start.folder.absolute()}"
+            if isinstance(error, PermissionError):
+                where += f"; chmod +x {start.words[0]} lets it start, or write before it what runs it, such as bash"
             raise UsageError(f"the program {start.words[0]!r} cannot be started: {error.strerror}; {where}") from error
 
 

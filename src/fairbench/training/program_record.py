@@ -25,7 +25,7 @@ from fairbench.training.device_slot import DeviceSlot
 from fairbench.training.environment import environment_of_program
 from fairbench.training.machine_load import Load
 from fairbench.training.missing_metric import missing_metric
-from fairbench.training.program_results import Reported
+from fairbench.training.program_results import Reported, finite_values
 from fairbench.training.result_names import WrongResults
 
 FINGERPRINTS = "fingerprints-*.json"
@@ -201,7 +201,7 @@ def _deciding_steps(reported: Reported, options: ProgramOptions) -> dict[str, in
     """For each metric the step whose value decides: that of the best validation value, or None for the last one."""
     steps: dict[str, int | None] = {}
     for metric, direction in options.metrics.items():
-        column = reported.values.get(f"val/{metric}", {})
+        column = finite_values(reported.values.get(f"val/{metric}", {}))
         steps[metric] = None
         if options.at == "best" and column:
             best = min if direction == "min" else max

@@ -68,11 +68,27 @@ class Reported:
 
     @property
     def finite(self) -> bool:
-        """Whether all values are finite."""
-        numbers = [*self.result.values()]
-        for column in self.values.values():
-            numbers += column.values()
-        return all(math.isfinite(number) for number in numbers)
+        """Whether the training ended with finite values: weights that are NaN give no finite value any more.
+
+        So a value that is not finite counts only if no finite one of its name follows. Many programs write NaN where
+        they have measured nothing. For a training loss a finite evaluation at its step or later is enough.
+        """
+        if not all(map(math.isfinite, self.result.values())):
+            return False
+        evaluated = 0
+        for key, column in self.values.items():
+            if not key.startswith("train/"):
+                evaluated = max([evaluated, *finite_values(column)])
+        for key, column in self.values.items():
+            last = max(column)
+            if not math.isfinite(column[last]) and not (key.startswith("train/") and last <= evaluated):
+                return False
+        return True
+
+
+def finite_values(column: Mapping[int, float]) -> dict[int, float]:
+    """The finite values of a column, by step."""
+    return {step: value for step, value in column.items() if math.isfinite(value)}
 
 
 def read_reported(

@@ -14,6 +14,7 @@ from tiny import here
 from fairbench.analysis.forecast import FIGURE_BYTES, forecast
 from fairbench.report.plan_view import plan_view
 from fairbench.runner.measurements import arenas_and_environment
+from fairbench.study.first_steps import FirstSteps, as_first
 from fairbench.study.preflight_result import LEAST_LIMIT, LIMIT_RATIO, time_limits, trial_seconds
 from fairbench.study.snapshot import open_study
 from fairbench.study.trial_queue import TrialQueue
@@ -79,14 +80,31 @@ def test_trials_are_those_of_the_schedule(settings, changed):
 
 
 def test_seconds_by_hand(tmp_path):
-    """Sweeps of 10 steps and 1 evaluation, finals of 10 steps with 2 on validation and 1 on test."""
-    prepared = rehearsed(study(("vit",), ("AdamW", "PsiLogic")))
-    assert trial_seconds(prepared, "vit") == pytest.approx({"sweep": 0.6, "final": 0.1 + 1.5})
+    """Sweeps of 10 steps and 1 evaluation, finals of 10 steps with 2 on validation and 1 on test. Kron is slow."""
+    prepared = rehearsed(study(("vit",), ("AdamW", "Kron")))
+    prepared = replace(prepared, costs={**prepared.costs, "Kron": {"vit": FirstSteps(seconds=1.0)}})
+    assert trial_seconds(prepared, "vit", "AdamW") == pytest.approx({"sweep": 0.6, "final": 0.1 + 1.5})
     (vit,) = forecast(prepared, nothing)
-    assert vit.seconds == pytest.approx(2 * (3 * 0.6 + 3 * 1.6))
+    assert vit.seconds == pytest.approx(3 * (0.6 + 1.6) + 3 * (10.5 + 11.5))
     assert vit.most_seconds == vit.seconds
-    assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + LIMIT_RATIO * 1.6)}
+    assert time_limits(prepared, 0.0) == {"vit": pytest.approx(LEAST_LIMIT + LIMIT_RATIO * 11.5)}
     assert time_limits(prepared, 7.0) == {"vit": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("first", "whole", "expected"),
+    [
+        ((5.0, 0.1), 6.0, (5.0, 0.1)),  # as fast as the first one
+        ((0.0, 1.0), 20.0, (0.0, 2.0)),  # only steps, twice as slow
+        ((5.0, 0.0), 10.0, (10.0, 0.0)),  # as long as the program trains: its steps are not told apart
+    ],
+)
+def test_the_only_run_of_an_optimizer_of_a_program_is_split_as_that_of_the_first_one(first, whole, expected):
+    start, step = first
+    cost = as_first(
+        FirstSteps(seconds=0.0, start_seconds=whole, steps=10), FirstSteps(seconds=step, start_seconds=start)
+    )
+    assert (cost.start_seconds, cost.seconds) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

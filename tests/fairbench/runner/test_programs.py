@@ -65,7 +65,7 @@ def test_a_program_on_the_command_line_gets_verdicts_an_audit_and_a_page(tmp_pat
     ("rest", "message"),
     [
         pytest.param(PLAIN, "", marks=pytest.mark.slow),
-        ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; pass {seed} to it"),
+        ("report(step=steps, val_loss=1.0, test_loss=1.0)", "reports the same for seeds 1 and 2; it gets the seed"),
         (
             PLAIN.replace("step=steps", "step=20"),
             "in the first check with AdamW in mine, it reported step 20, and its trial has 10",
@@ -107,6 +107,10 @@ def checked(suite):
     return run_preflight(suite, DeviceSlot(), call, said.append), said
 
 
+CONTINUES = """
+before = Path("last").read_text() if Path("last").exists() else ""
+Path("last").write_text(before + "x")
+""" + PLAIN.replace("val_loss=", "val_loss=len(before) + ")
 SLOW_START = "time.sleep(0.3)\n" + PLAIN
 
 
@@ -119,6 +123,7 @@ SLOW_START = "time.sleep(0.3)\n" + PLAIN
             ["the reports of 2 steps are wrong (in the first check with AdamW in mine"],
         ),
         (PLAIN.replace("val_loss=", "val_loss=os.getpid() + "), "", ["other numbers for seed 1 when it runs again"]),
+        (CONTINUES, "", ["If it continues from last, which each run writes"]),
         (SLOW_START, "", []),
         ("seed = os.getpid()\nnoise = random.Random(seed)\n" + PLAIN, "seeded = false", []),
         ("seed = int(os.environ['S'])\n" + PLAIN, 'seed_env = "S"', []),

@@ -167,6 +167,15 @@ def test_a_metric_that_is_not_finite_is_a_diverged_trial(here):
     assert list(record.details.loss_curve.steps) == [7]
 
 
+def test_nan_before_a_finite_value_is_no_divergence(here):
+    """As of a program that writes NaN for what it has not measured; the best value is a finite one too."""
+    rows = [{"train_loss": "NaN", "val_loss": "NaN"}, {"train_loss": 2.0, "val_loss": 0.5}, {"val_loss": "inf"}]
+    rows += [{"train_loss": "NaN", "val_loss": 0.7, "test_loss": 0.8}]
+    write_program(here, "".join(f"report(step={step}, **{row})\n" for step, row in enumerate(rows, 1)))
+    assert run(program_spec()).result.final == {"val": {"loss": 0.7}, "test": {"loss": 0.8}}
+    assert run(program_spec(**{"arenas.mine.at": "best"})).result.final["val"] == {"loss": 0.5}
+
+
 def test_a_suite_with_one_split_reads_the_validation_values_twice(here):
     write_program(here, RESULT.replace(", test_loss=1.0", ""))
     spec = program_spec()
@@ -223,6 +232,7 @@ def test_the_folder_of_a_program_begins_empty(here):
     ("command", "message"),
     [
         ("no-such-program {lr}", "the program 'no-such-program' cannot be started: No such file"),
+        ("./train.py {lr}", r"Permission denied; it is started in .*; chmod \+x ./train.py lets it start"),
         ("python train.py {lrr}", r"the command has \{lrr\}, which this trial does not set; did you mean 'lr'"),
         ("python train.py {momentum}", r"\{momentum\}, which this trial does not set.*optimizers.AdamW.options"),
     ],

@@ -15,6 +15,8 @@ from fairbench.study.record import Result
 
 HIGHEST = {"accuracy": 1.0}
 """Upper bounds of metrics of fairbench's own arenas; 0 is the lower bound of all of them."""
+OWN_LENGTH = 0.75
+"""A program that trains as long as it always does ended early with a smaller share of the most steps of its arm."""
 
 
 @check("damaged records", "fail", "Restore or delete these files, then run the same command again.")
@@ -87,16 +89,26 @@ def _impossible_metrics(run: Run, result: Result) -> list[str]:
 @check("trials that ended early", "note", "Compare where each ended; `--at best` takes the best report of each.")
 def ended_early(case: Analyses) -> str:
     """Programs have ended before the last step of their trials, and without an error."""
-    arms = set()
-    for run in case.results.select(lambda run: run.result is not None and run.stage == "final"):
-        is_program = case.suite.facts(run.arena).kind == "program"
-        if is_program and run.spec and run.result and run.status == "finished":
-            own_length = run.spec.arena.model["own_length"]
-            if run.result.steps < run.spec.training.steps and not own_length:
-                arms.add(f"{run.arena} {run.optimizer}")
-    if not arms:
+    finished = case.results.select(lambda run: run.stage == "final" and run.status == "finished")
+    longest: dict[tuple[str, str], int] = {}
+    early = []
+    for run in finished:
+        if run.result:
+            arm = (run.arena, run.optimizer)
+            longest[arm] = max(longest.get(arm, 0), run.result.steps)
+    for run in finished:
+        if not (run.result and run.spec) or case.suite.facts(run.arena).kind != "program":
+            continue
+        planned = run.spec.training.steps
+        ended = run.result.steps < planned
+        if run.spec.arena.model["own_length"]:
+            planned = longest[run.arena, run.optimizer]
+            ended = run.result.steps < OWN_LENGTH * planned
+        if ended:
+            early.append(f"{_name(run)} after {run.result.steps} of {planned}")
+    if not early:
         return ""
-    return f"programs ended before the last step, and the metrics of their last reports count: {some(sorted(arms))}."
+    return f"programs ended before the last step, and the metrics of their last reports count: {some(early)}."
 
 
 @check("same weights, other metrics", "fail", "Find the code that changes the evaluation of one; trust neither.")

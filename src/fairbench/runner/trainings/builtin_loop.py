@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from torch import nn
@@ -41,6 +42,10 @@ PROBE_SECONDS = {"evaluation": 6.0, "steps": 20.0}
 """The most seconds that a preflight spends in an arena, by an estimate: for its evaluation, and for all its steps."""
 STEPS = 4
 """Steps of every optimizer in every arena: the first two, and one each before and after it resumes."""
+USUAL_STEPS = 10
+"""Further steps of every optimizer in every arena, which are timed."""
+USUAL_SECONDS = 0.25
+"""The most seconds that these take together, by the time of the second step. Slow steps are not repeated."""
 STEP_COST = 3.0
 """The approximate duration of a training step, as a multiple of an evaluation of the same examples."""
 
@@ -135,9 +140,23 @@ def first_steps(study: ResolvedSuite, arena: str, slot: DeviceSlot, examples: in
     deterministic = study.suite.training.deterministic
     with same_order(deterministic, slot.kind):
         restart_reason = resume_check(trainer, FIRST_STEPS, int(deterministic or slot.kind == "cpu"))
+        with _explained(cause, partial(remedy, name, is_built=True)):
+            seconds = _usual_seconds(trainer, seconds, scale)
         del trainer  # its memory is needed for the next one
         reason = restart_reason()
     return FirstSteps(seconds=seconds, gpu_bytes=gpu_bytes, gpu_free_bytes=gpu_free_bytes, restart_reason=reason)
+
+
+def _usual_seconds(trainer: Trainer, second_step: float, scale: float) -> float:
+    """The seconds of a step, a mean over the steps after the first ones if there is time for any.
+
+    Some optimizers do a part of their work in each tenth step, and a second step is slower than later ones.
+    """
+    left = trainer.plan.steps - STEPS
+    count = min(USUAL_STEPS, int(USUAL_SECONDS / second_step), left)
+    if count < 1:
+        return second_step
+    return fmean(trainer.timed_step(scale) for _ in range(count))
 
 
 def _explained(cause: str, remedy: Callable[[BaseException], str] = lambda _: "") -> AbstractContextManager[None]:

@@ -22,6 +22,11 @@ VISIBLE = 1.5
 """A run whose time is such a multiple of the first one's shows the time of a step."""
 BUDGET = 60.0
 """The most seconds of all longer runs together, approximately."""
+IGNORES_SEED = (
+    "it gets the seed, and does not use it, or it continues from a checkpoint of an earlier run: let that be written "
+    "into {out}, which is empty for each trial; if it cannot be seeded, --unseeded compares its runs as they are"
+)
+"""What may be wrong if a program gets its seed and reports the same for all."""
 MAKES = ("optimizer", "about")
 """What a program asks `fairbench.trial` for if it gets all options of its optimizer there."""
 
@@ -182,16 +187,27 @@ class FirstCheck:
             )
             return
         if first.reported == with_other.reported:
-            raise ProgramError(
-                f"{self._runs.where}the program reports the same for seeds {one} and {other}; {PASS_SEED}"
-            )
+            remedy = PASS_SEED
+            if self._gets_seed(first.asked):
+                remedy = IGNORES_SEED
+            raise ProgramError(f"{self._runs.where}the program reports the same for seeds {one} and {other}; {remedy}")
         if self._options.seeded and not self._gets_seed(first.asked):
             self.notices.append(f"{SEED_LOST}, whose runs differ: {PASS_SEED}")
             return
         if self._options.seeded:
             again = self._runs.run(first.steps, one)
             if again.record is not None and again.reported != first.reported:
-                self.notices.append(_nondeterminism(first, again, one))
+                length = "" if self._options.own_length else f" after {first.steps} steps"
+                self.notices.append(_nondeterminism(first, again, one, length) + self._continuation())
+
+    def _continuation(self) -> str:
+        """The end of a notice, if a run may continue from what the one before it has left; otherwise empty."""
+        if not self._rewritten:
+            return ""
+        return (
+            f". If it continues from {self._rewritten}, which each run writes, its trials depend on each other, and no "
+            "verdict is right: let it write into {out}, which is empty for each trial"
+        )
 
     def _gets_seed(self, asked: Collection[str]) -> bool:
         """Whether the program gets the seed, by its command, by a variable, or from `fairbench.trial`."""
@@ -234,8 +250,8 @@ class FirstCheck:
         )
 
 
-def _nondeterminism(first: Run, again: Run, seed: int) -> str:
-    """The notice on a program that reports other numbers for the same seed."""
+def _nondeterminism(first: Run, again: Run, seed: int, length: str) -> str:
+    """The notice on a program that reports other numbers for the same seed. `length` is that of the runs, in words."""
     _, one = first.reported
     _, other = again.reported
     values = (one or {}).get("val", {})
@@ -244,7 +260,7 @@ def _nondeterminism(first: Run, again: Run, seed: int) -> str:
     for name, value in values.items():
         other_value = other_values.get(name, math.nan)
         parts.append(f"val/{name} {value:g} and {other_value:g}")
-    numbers = f" ({', '.join(parts)} after {first.steps} steps)" if parts else ""
+    numbers = f" ({', '.join(parts)}{length})" if parts else ""
     return (
         f"the program reports other numbers for seed {seed} when it runs again{numbers}: "
         "its trials cannot be repeated exactly, and the differences of pairs contain this"
