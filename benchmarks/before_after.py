@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "PsiLogicNLP (GC + AGC + quantum decay)": ("PsiLogicNLP", {}),
     "PsiLogic(max_grad_norm), clips": ("PsiLogic", {"max_grad_norm": 1.0}),
     "PsiLogic(max_grad_norm), clips nothing": ("PsiLogic", {"max_grad_norm": 1e30}),
-    "PsiLogic(foreach=True)": ("PsiLogic", {"foreach": True}),
+    "PsiLogic(fused=False)": ("PsiLogic", {"fused": False}),
 }
 
 

@@ -86,7 +86,7 @@ def _without_triton(on: str) -> list[Contender]:
     """The backend of a GPU that has no Triton."""
     if on != "cuda":
         return []
-    return [Contender("PsiLogic(foreach=True)", _foreach)]
+    return [Contender("PsiLogic(fused=False)", _foreach)]
 
 
 def _presets(bytes_: int) -> list[Contender]:
@@ -196,7 +196,7 @@ def _psilogic_in_bfloat16(params: list[Tensor], rounding: str) -> Callable[[], A
 
 def _foreach(params: list[Tensor]) -> Callable[[], Any]:
     """The backend of a GPU without Triton."""
-    return PsiLogic(params, LR, foreach=True).step
+    return PsiLogic(params, LR, fused=False).step
 
 
 def _spiking(params: list[Tensor]) -> Callable[[], Any]:

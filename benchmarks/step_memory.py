@@ -26,8 +26,8 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "PsiLogic(max_grad_norm=1)": partial(PsiLogic, fused=True, max_grad_norm=1.0),
     "PsiLogicViT (GC + AGC)": partial(PsiLogicViT, fused=True),
     "PsiLogicNLP (GC + AGC + quantum decay)": partial(PsiLogicNLP, fused=True),
-    "PsiLogic(foreach=True)": partial(PsiLogic, foreach=True),
-    "PsiLogic(foreach=False)": partial(PsiLogic, foreach=False),
+    "PsiLogic(fused=False)": partial(PsiLogic, fused=False),
+    "PsiLogic(foreach=False, fused=False)": partial(PsiLogic, foreach=False, fused=False),
 }
 
 

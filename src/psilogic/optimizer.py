@@ -80,13 +80,14 @@ class PsiLogic(Observable):
         bf16_update: how bfloat16 parameters are rounded: "nearest" as in torch, where a decay below half an ulp has no
             effect; "stochastic" with an exact mean; "kahan" keeps the error (another 2 bytes per element).
         maximize: maximize the objective.
-        foreach: True uses torch's foreach operations on all tensors at once, False on few at a time, whose copies take
-            no more memory than those of the largest tensor; None leaves the choice to `fused`, which has priority.
+        foreach: where torch's foreach operations update, see `fused`: with True or None all tensors at once, with False
+            few at a time, whose copies take no more memory than those of the largest tensor.
         fused: None runs psilogic's compiled kernels on a CPU (torch's fused kernel where they were not compiled),
             Triton's on an NVIDIA GPU (foreach, after a warning, where it cannot compile), and foreach elsewhere and for
             layouts that these do not support; `executed` counts the tensors of the last step by backend. False is
-            foreach. True is an error in the first step if devices, dtypes and options of a group admit nothing fused.
-            On a GPU, and for float16, it announces to `torch.amp.GradScaler` that the step unscales by itself.
+            foreach everywhere. True is an error in the first step if devices, dtypes and options of a group admit
+            nothing fused. On a GPU, and for float16, it announces to `torch.amp.GradScaler` that the step unscales by
+            itself.
         capturable: keep `step` on the parameter's device.
         differentiable: record the step for autograd; bfloat16 parameters are then rounded to nearest. The same in
             all groups.

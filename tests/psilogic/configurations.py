@@ -96,7 +96,7 @@ def one_by_one(options, script, params=None):
     """The ground truth: one tensor at a time."""
     if params is None:
         params = parameters()
-    return trace(build(params, foreach=False, **options), params, script)
+    return trace(build(params, foreach=False, fused=False, **options), params, script)
 
 
 _computed = {}

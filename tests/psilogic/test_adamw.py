@@ -12,7 +12,7 @@ from trajectories import changed, gradients, parameters, set_gradients, train
 from psilogic import PsiLogic
 
 OFF = {"gamma": 0.0, "quantum_decay": 0.0}
-FOREACH = {"foreach": True}
+FOREACH = {"foreach": True, "fused": False}
 FUSED = {"fused": True}
 OPTIONS = [
     {},
@@ -145,9 +145,9 @@ EVERY_STAGE = {**CONFIGURATIONS["everything"], "eps": 1e-3}  # not 0 in float16
 def test_foreach_false_is_the_same_and_gradients_are_never_modified(options, dtype):
     script = small(gradients(18, dtype=dtype, every=15))
     runs = []
-    for foreach in (None, True, False):
+    for flags in ({}, {"fused": False}, {"foreach": False, "fused": False}):
         params = parameters(dtype=dtype)
-        optimizer = PsiLogic(params, foreach=foreach, **options)
+        optimizer = PsiLogic(params, **flags, **options)
         for grads in script:
             set_gradients(params, grads)
             held = [p.grad for p in params]

@@ -106,8 +106,8 @@ def test_gaps_between_elements_change_no_sum(shape: tuple[int, int]) -> None:
     with_gaps = nn.Parameter(room[:, ::2])
     dense = nn.Parameter(with_gaps.detach().contiguous())
     assert not with_gaps.is_contiguous()
-    ours = PsiLogic([with_gaps], foreach=True, **ACTIVE)
-    theirs = PsiLogic([dense], foreach=True, **ACTIVE)
+    ours = PsiLogic([with_gaps], fused=False, **ACTIVE)
+    theirs = PsiLogic([dense], fused=False, **ACTIVE)
     for t in range(10):
         g = torch.randn(shape, generator=generator, dtype=torch.float64) * scale_of(t)
         with_gaps.grad = torch.empty_strided(shape, with_gaps.stride(), dtype=g.dtype).copy_(g)

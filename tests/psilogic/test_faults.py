@@ -87,18 +87,18 @@ OVERFLOWING = [(1e20,), (1e30,), (3e38,)]
 
 
 @pytest.mark.parametrize(
-    ("name", "foreach", "magnitudes"),
+    ("name", "fused", "magnitudes"),
     [*product(CONFIGURATIONS, [None], [HARMLESS]), *product(TOGETHER, [None, False], OVERFLOWING)],
     ids=str,
 )
-def test_no_finite_gradient_makes_a_parameter_infinite(name, foreach, magnitudes):
+def test_no_finite_gradient_makes_a_parameter_infinite(name, fused, magnitudes):
     """Among ordinary ones; the detector's memory stays finite as well."""
     script = gradients(20, dtype=torch.float32)
     for t, magnitude in enumerate(magnitudes, 12):
         grads = script[t]
         script[t] = [None if g is None else torch.full_like(g, magnitude) for g in grads]
     params = parameters(dtype=torch.float32)
-    optimizer = build(params, foreach=foreach, **CONFIGURATIONS[name])
+    optimizer = build(params, fused=fused, **CONFIGURATIONS[name])
     for snapshots in trace(optimizer, params, script):
         for p, state in snapshots:
             assert p.isfinite().all()

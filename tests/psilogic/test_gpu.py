@@ -21,14 +21,14 @@ CUDA = torch.device("cuda", 0)
 SIZES = [*SHAPES, (33, 64), (3, 700), (2, 16385), (50000,), (7,)]
 EXECUTIONS = {
     "triton": {"fused": True},
-    "foreach": {"foreach": True},
-    "capturable": {"foreach": True, "capturable": True},
+    "foreach": {"fused": False},
+    "capturable": {"fused": False, "capturable": True},
 }
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 2e-2}
 BY_FOREACH = {**TOLERANCES, torch.bfloat16: 1e-1}  # as on a CPU it rounds after every operation, not once in a step
 EPS = {torch.bfloat16: {"eps": 1e-3}, torch.float16: {"eps": 0.1}}  # second moments below 6e-8 are 0 in float16
 STEPS = 30
-EACH = pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True}], ids=str)
+EACH = pytest.mark.parametrize("flags", [{"fused": True}, {"fused": False}], ids=str)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def truth_of(name, dtype):
     start = [representable(p) for p in parameters(SIZES)]
     script = changed(gradients(STEPS, SIZES, every=9), representable)
     params = on_gpu(start, device=torch.device("cpu"))
-    snapshots = trace(build(params, **options, foreach=True), params, script)
+    snapshots = trace(build(params, **options, fused=False), params, script)
     return Truth(options, start, script, end=snapshots[-1])
 
 
@@ -110,7 +110,7 @@ def test_the_truth_and_no_step_waits(name, dtype, execution, never_waits):
 
 
 def test_no_step_waits_with_a_monitor_or_new_gradients(never_waits):
-    for options in ({"fused": True}, {"foreach": True}):
+    for options in ({"fused": True}, {"fused": False}):
         params = on_gpu(parameters(SIZES, torch.float32))
         optimizer = PsiLogic(params, max_grad_norm=1.0, chaos_warmup=0, **options)
         watching = monitor(optimizer)
@@ -150,7 +150,7 @@ def test_launches_of_triton(options):
 BY_VECTORS = {"grad_centralize": True, "agc_clip": 0.01, "agc_norm": "tensor"}  # no kernel decides for these
 
 
-@pytest.mark.parametrize(("flags", "more"), [({}, {}), ({}, BY_VECTORS), ({"foreach": True}, {})])
+@pytest.mark.parametrize(("flags", "more"), [({}, {}), ({}, BY_VECTORS), ({"fused": False}, {})])
 def test_groups_that_differ_in_numbers(flags, more, never_waits):
     """Without flags they share the launches of Triton's kernels; a schedule changes one of them."""
     script = gradients(12, SIZES, torch.float64, every=5)
@@ -162,7 +162,7 @@ def test_groups_that_differ_in_numbers(flags, more, never_waits):
     params = on_gpu(parameters(SIZES))
     ours = PsiLogic(groups(params), **options, **flags)
     truth = on_gpu(parameters(SIZES), device=torch.device("cpu"))
-    theirs = PsiLogic(groups(truth), **options, foreach=True)
+    theirs = PsiLogic(groups(truth), **options, fused=False)
     executed = "foreach" if flags else "triton"
     for t, grads in enumerate(script):
         lr = 1e-2 / (t + 1)
@@ -188,7 +188,7 @@ def captured(optimizer):
     return graph
 
 
-@pytest.mark.parametrize("flags", [{"fused": True}, {"foreach": True, "capturable": True}], ids=str)
+@pytest.mark.parametrize("flags", [{"fused": True}, {"fused": False, "capturable": True}], ids=str)
 def test_replays_are_steps(flags):
     """With a learning rate that changes, spikes, and a step without the graph between replays; the monitor counts."""
     options = {"chaos_warmup": 0, "gamma": 5.0, "max_grad_norm": 1.0, "gamma_T_max": 20, "quantum_decay": 0.1}

@@ -141,7 +141,10 @@ class Transfers(TorchDispatchMode):
 
 @pytest.mark.parametrize(
     ("name", "flags"),
-    [*product(CONFIGURATIONS, [{}]), *product(TOGETHER, [{"capturable": True}, TENSOR_LR, {"foreach": False}])],
+    [
+        *product(CONFIGURATIONS, [{}]),
+        *product(TOGETHER, [{"capturable": True}, TENSOR_LR, {"foreach": False, "fused": False}]),
+    ],
     ids=str,
 )
 def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):

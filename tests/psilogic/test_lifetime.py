@@ -29,7 +29,7 @@ def loaded(model):
 
 def with_all(model):
     """An optimizer whose steps are decided by torch's operations."""
-    return PsiLogic(model.parameters(), foreach=True, agc_clip=0.1, grad_centralize=True, quantum_decay=0.1)
+    return PsiLogic(model.parameters(), fused=False, agc_clip=0.1, grad_centralize=True, quantum_decay=0.1)
 
 
 def firing(model):

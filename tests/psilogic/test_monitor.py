@@ -142,7 +142,7 @@ def test_watching_can_stop() -> None:
 def test_replays_of_a_graph_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay repeats only the captured operations on tensors."""
     params = parameters()
-    optimizer = PsiLogic(params, lr=torch.tensor(0.1), chaos_warmup=0, capturable=True, foreach=True)
+    optimizer = PsiLogic(params, lr=torch.tensor(0.1), chaos_warmup=0, capturable=True, fused=False)
     watching = monitor(optimizer)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     capture = {"now": False}

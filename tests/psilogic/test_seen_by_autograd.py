@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from psilogic import PsiLogic
 
 ADAMW = {"lr": 1e-2, "weight_decay": 1e-2}
-OPTIONS = [{}, {"foreach": True}, {"max_grad_norm": 1e9}, {"chaos_scope": "group"}]
+OPTIONS = [{}, {"fused": False}, {"max_grad_norm": 1e9}, {"chaos_scope": "group"}]
 
 
 def before_its_backward(kind, steps_before, **options):

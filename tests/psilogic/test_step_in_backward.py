@@ -54,7 +54,7 @@ INDEPENDENT_TOGETHER = [name for name in TOGETHER if name in PER_TENSOR]
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "foreach"),
+    ("name", "dtype", "fused"),
     [
         *product(PER_TENSOR, [torch.float32], [None]),
         *product(INDEPENDENT_TOGETHER, [torch.float64], [None]),
@@ -62,11 +62,11 @@ INDEPENDENT_TOGETHER = [name for name in TOGETHER if name in PER_TENSOR]
     ],
     ids=str,
 )
-def test_step_in_backward_equals_the_step_after_it(name, dtype, foreach):
+def test_step_in_backward_equals_the_step_after_it(name, dtype, fused):
     torch.manual_seed(0)
     model = Net().to(dtype)
     twin = copy.deepcopy(model)
-    options = {**PER_TENSOR[name], "foreach": foreach}
+    options = {**PER_TENSOR[name], "fused": fused}
 
     after = PsiLogic(model.parameters(), **options)
     within = {p: PsiLogic([p], **options) for p in twin.parameters()}

@@ -14,7 +14,7 @@ THREADS = 4
 STEPS = 200
 
 
-@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"max_grad_norm": 1.0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"fused": False}, {"max_grad_norm": 1.0}], ids=str)
 def test_no_step_is_lost(options):
     params = [nn.Parameter(torch.ones(5)) for _ in range(3)]
     for p in params:

@@ -27,7 +27,7 @@ NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        *product(CONFIGURATIONS, [{"foreach": True}]),
+        *product(CONFIGURATIONS, [{"fused": False}]),
         *product(TOGETHER, [{"fused": False}, {"foreach": True, "capturable": True}]),
     ],
     ids=str,

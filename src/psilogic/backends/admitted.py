@@ -14,9 +14,7 @@ from psilogic.tensors.norms import intercepted
 def admitted_backends(bucket: Bucket) -> list[Backend]:
     """The backends that a bucket's hyperparameters and dtype admit, best first; none if only foreach remains."""
     group = bucket.group
-    if group["fused"] is False or (group["fused"] is None and group["foreach"] is not None):
-        return []
-    if group["differentiable"] or intercepted():
+    if group["fused"] is False or group["differentiable"] or intercepted():
         return []
     if group is bucket.groups[0] and isinstance(group["weight_decay"], Tensor):  # on a GPU: kernels take a number
         return []

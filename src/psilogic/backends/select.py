@@ -13,7 +13,7 @@ from psilogic.backends.by_methods import has_own_methods, is_negated
 from psilogic.step import Backend, BucketStep, Tensors
 from psilogic.tensors.buckets import Bucket, BucketCache
 from psilogic.tensors.device_tables import warn_of_frozen
-from psilogic.tensors.memory import Sizes, addresses, has_own_dispatch, refuse_released, sharing_memory, sizes_of
+from psilogic.tensors.memory import Sizes, addresses, has_own_dispatch, refuse_released, sizes_of, turns
 from psilogic.tensors.norms import as_real, intercepted, transformed
 from psilogic.tensors.scalars import ScalarKind, State, scalar_kinds, scalar_names
 from psilogic.tensors.state import local_states, move_clocks_, refuse_other_moments, states_of
@@ -113,7 +113,7 @@ def _split(work: BucketStep, parts: list[Part]) -> list[BucketStep]:
 
 
 def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
-    """The step with the addresses that its backend needs; parameters that share memory are left to another backend.
+    """The step with the addresses that its backend needs; parameters that share memory are updated in turns.
 
     Raises:
         RuntimeError: a tensor has lost its memory.
@@ -133,36 +133,32 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
         for name in names:
             by_name[name] = [state[name] for state in work.states]
         refuse_released(by_name)
-    sharing = sharing_memory(work.addresses[: len(columns.params)])
-    if sharing:
-        return _left_to_another(work, sharing, admitted)
+    count = len(columns.params)
+    are_each_alone = len(set(work.addresses[:count])) == count
+    members_of_turns = [] if are_each_alone else turns(work.addresses[:count])
+    if len(members_of_turns) > 1:
+        return _in_turns(work, members_of_turns, admitted)
     if have_memory:
         cache.addresses = work.addresses
         cache.scalar_addresses = work.scalar_addresses
     return [work]
 
 
-def _left_to_another(work: BucketStep, sharing: list[int], admitted: list[Backend]) -> list[BucketStep]:
-    """The steps of a bucket some of whose parameters share memory: a backend that needs no addresses updates these.
+def _in_turns(work: BucketStep, members_of_turns: list[list[int]], admitted: list[Backend]) -> list[BucketStep]:
+    """The steps of a bucket some of whose parameters share memory: the backend updates one after the other.
 
-    Tensors that ranks hold pieces of stay together: all of them are left to it.
+    Tensors that ranks hold pieces of stay together: a backend that needs no addresses updates all of them.
     """
     columns = work.tensors
-    work.addresses = None
-    every = range(len(columns.params))
-    others = [backend for backend in admitted if not backend.in_memory]
     if work.owned is not work.bucket or work.bucket.ranks is not None:
+        work.addresses = None
+        others = [backend for backend in admitted if not backend.in_memory]
         other = _first(others, columns, work.bucket.by_rows)
-        return _split(work, [_part(other, work.owned, columns, list(every))])
-    other = _first(others, columns.take(sharing), work.bucket.by_rows)
-    part_of_sharing = _part(other, work.owned, columns, sharing)
-    alone = sorted(set(every) - set(sharing))
-    if not alone:
-        return _split(work, [part_of_sharing])
-    part_of_alone = _part(work.backend, work.owned, columns, alone)
+        return _split(work, [_part(other, work.owned, columns, list(range(len(columns.params))))])
+    parts = [_part(work.backend, work.owned, columns, members) for members in members_of_turns]
     works: list[BucketStep] = []
-    for part in _split(work, [part_of_alone, part_of_sharing]):
-        works += _in_memory(part, admitted)
+    for turn in _split(work, parts):
+        works += _in_memory(turn, admitted)
     return works
 
 

@@ -226,7 +226,6 @@ def _shared_besides(group: Group) -> tuple[Any, ...] | None:
         return ()
     if not params[0].is_cuda or tensor_numbers or group["chaos_scope"] != "tensor":
         return None
-    is_of_foreach = group["foreach"] is not None or group["fused"] is False or group["bf16_update"] != "nearest"
-    if is_of_foreach:
+    if group["fused"] is False or group["bf16_update"] != "nearest":  # these are updated by foreach
         return None
     return (*group["betas"], group["eps"])

@@ -99,12 +99,21 @@ def refuse_released(by_name: Mapping[str, Sequence[Tensor]]) -> None:
                 )
 
 
-def sharing_memory(addresses_of_params: Sequence[int]) -> list[int]:
-    """The positions of the parameters that have their address in common with another one; 0 is no address."""
-    if len(set(addresses_of_params)) == len(addresses_of_params):
-        return []
-    occurrences = Counter(addresses_of_params)
-    return [i for i, address in enumerate(addresses_of_params) if address != 0 and occurrences[address] > 1]
+def turns(addresses_of_params: Sequence[int]) -> list[list[int]]:
+    """The positions of parameters in turns: in none of them have two parameters an address in common.
+
+    Parameters with the same address keep their order. An address of 0 is none.
+    """
+    earlier: Counter[int] = Counter()
+    by_turn: list[list[int]] = [[]]
+    for i, address in enumerate(addresses_of_params):
+        turn = earlier[address]
+        if turn == len(by_turn):
+            by_turn.append([])
+        by_turn[turn].append(i)
+        if address != 0:
+            earlier[address] += 1
+    return by_turn
 
 
 def used_addresses(tensors: TensorList) -> list[int]:

@@ -220,7 +220,7 @@ def test_few_fire_among_many(units, quantum_decay):
     fired = seen[81].decision.gate.tolist()
     assert fired == [False, False, True, True, True, False]  # two have seen fewer gradients
     twins = parameters(shapes)
-    reference = PsiLogic(twins, foreach=False, **options)
+    reference = PsiLogic(twins, foreach=False, fused=False, **options)
     assert_same(actual, trace(reference, twins, script), 1e-12)
 
 
@@ -249,7 +249,7 @@ def test_what_fires_for_long_is_deferred(monkeypatch):
     assert list(filter(None, corrected)) == [1]  # at the spike, not in the steps that follow, nor when the warm-up ends
 
 
-@pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"foreach": True}], ids=str)
+@pytest.mark.parametrize("flags", [{}, {"max_grad_norm": 1e9}, {"fused": False}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_equal_elements_have_no_norm_without_their_mean(dtype, flags):
     """The rounding error is not a norm: a relative signal would see spikes in it."""
@@ -280,9 +280,9 @@ def two_in(memory):
 
 
 def assert_one_after_the_other(groups, params_in=two_in, **options):
-    """Two groups in one memory, one parameter each, change it as with `foreach=False`."""
+    """Two groups in one memory, one parameter each, change it as foreach does one by one."""
     runs = []
-    for flags in ({}, {"foreach": False}):
+    for flags in ({}, {"foreach": False, "fused": False}):
         memory = torch.linspace(-1, 1, 1200, dtype=torch.float64).view(30, 40)
         params = params_in(memory)
         param_groups = []
@@ -320,7 +320,7 @@ def a_gradient_of_the_first_in(memory):
 
 
 @pytest.mark.parametrize("params_in", [two_in, one_of_a_class_in, a_gradient_of_the_first_in])
-@pytest.mark.parametrize("first", [{"foreach": True}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
+@pytest.mark.parametrize("first", [{"fused": False}, UNITS["tensors and rows"]], ids=["foreach", "not speculable"])
 def test_speculation_does_not_overtake_an_earlier_group(first, params_in):
     """The second one may be updated before the norms are known, but not if it shares memory with the first one."""
     assert_one_after_the_other([first, {}], params_in)
@@ -337,11 +337,11 @@ def test_memory_shared_with_a_group_without_speculation(which):
 @pytest.mark.parametrize("units", UNITS.values(), ids=UNITS)
 def test_gradients_that_lie_in_their_parameters(units):
     runs = []
-    for foreach in (None, False):
+    for fused in (None, False):
         (p,) = parameters([(30, 40)])
         # Everything fires, so that nothing decays before gradients are read.
         options = {"gamma": 0.0, "weight_decay": 0.0, "chaos_warmup": 0, "quantum_decay": 3.0}
-        optimizer = PsiLogic([p], foreach=foreach, lr=0.1, **options, **units)
+        optimizer = PsiLogic([p], fused=fused, lr=0.1, **options, **units)
         for _ in range(5):
             p.grad = p.detach()
             optimizer.step()
@@ -360,21 +360,21 @@ def test_what_is_not_finite_after_speculation(units, bad, place):
     options["tau_scale"] = 1e9 if place == "gradient, gates closed" else 2.0
     script = gradients(53, LARGE[2:5], every=1000)[-3:]  # the last of these tensors has none before
     runs = []
-    for foreach in (None, False):
+    for fused in (None, False):
         params = parameters(LARGE[2:5])
         for i, p in enumerate(params):
             damaged = p.detach() if place == "parameter" else script[i % 2][i]
             damaged.view(-1)[7] = bad
-        runs.append(trace(build(params, foreach=foreach, **options), params, script))
+        runs.append(trace(build(params, fused=fused, **options), params, script))
     assert_same(*runs, 1e-11)
 
 
 def test_an_optimizer_in_bfloat16_rounds_what_fires_twice_at_most():
     script = changed(gradients(40, [(400,)], every=15), torch.Tensor.bfloat16)
     runs = []
-    for foreach in (None, False):
+    for fused in (None, False):
         (p,) = parameters([(400,)], torch.bfloat16)
-        optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0}, foreach=foreach)
+        optimizer = PsiLogic([p], **{**ACTIVE, "chaos_warmup": 0}, fused=fused)
         (after,) = train(optimizer, [p], script)
         runs.append(after.float())
     ours, by_foreach = runs
@@ -437,13 +437,13 @@ def test_parameters_resized_in_place(execution, size):
 
 def test_parameters_that_share_memory_are_changed_one_after_the_other(threads):
     runs = []
-    for foreach in (None, None, None, False):
-        threads(1 if foreach is False else 2)
+    for flags in ({}, {}, {}, {"foreach": False, "fused": False}):
+        threads(1 if flags else 2)
         memory = torch.linspace(-1, 1, 16_000)
         params = [nn.Parameter(torch.empty(0)) for _ in range(4)]
         for p in params:
             p.data = memory
-        optimizer = PsiLogic(params, foreach=foreach, **{**ACTIVE, "chaos_warmup": 0})
+        optimizer = PsiLogic(params, **flags, **{**ACTIVE, "chaos_warmup": 0})
         script = gradients(4, [(16_000,)] * 4, torch.float32)
         runs.append(train(optimizer, params, script)[0])
     *runs_of_kernels, by_foreach = runs

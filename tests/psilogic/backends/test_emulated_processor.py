@@ -121,7 +121,7 @@ def arm(tmp_path_factory):
 def test_the_optimizer_on_an_emulated_processor(monkeypatch, arm, options, called, dtype):
     """Against one tensor at a time; bfloat16 against this processor's kernels, which round at the same places."""
     script = gradients(STEPS, SHAPES, dtype, every=6)
-    execution = {"fused": True} if dtype == torch.bfloat16 else {"foreach": False}
+    execution = {"fused": True} if dtype == torch.bfloat16 else {"fused": False}
     twins = parameters(SHAPES, dtype)
     expected = trace(build(twins, **options, **execution), twins, script)
     emulated = Emulated(arm)

@@ -37,7 +37,7 @@ def test_every_configuration(options, request):
     expected = truth(options, every=15)  # as on a CPU: other tests share it
     request.getfixturevalue("as_on_a_gpu")
     params = parameters()
-    optimizer = build(params, **options, foreach=True)
+    optimizer = build(params, **options, fused=False)
     ours = trace(optimizer, params, gradients(STEPS, every=15))
     assert_same(ours, expected, 1e-11)
 
@@ -58,7 +58,7 @@ def test_batches_change_no_bit(options, dtype, device, monkeypatch, request):
     def run():
         params = parameters(CUT, dtype)
         params[4].data = params[4].data.to(memory_format=torch.channels_last)
-        optimizer = build(params, **options, foreach=True)
+        optimizer = build(params, **options, fused=False)
         return trace(optimizer, params, gradients(4, CUT, dtype, every=3))
 
     whole = run()
@@ -116,7 +116,7 @@ SIZES = {"matrices": [(1024, 1024)] * 16, "one vector": [(20_000_000,)], "long r
 def test_copies_take_no_more_than_the_parameters(options, sizes, dtype):
     """As AdamW(foreach=True); of a large model at most 256 MB."""
     params = tensors_on_a_device(SIZES[sizes], dtype)
-    optimizer = PsiLogic(params, foreach=True, **MEMORY[options])
+    optimizer = PsiLogic(params, fused=False, **MEMORY[options])
     for _ in range(2):
         for p in params:
             p.grad = torch.empty_like(p)
@@ -127,7 +127,7 @@ def test_copies_take_no_more_than_the_parameters(options, sizes, dtype):
 
 def test_copies_of_a_large_model_are_bounded():
     params = tensors_on_a_device([(50_257, 1600), *[(1600, 6400), (6400, 1600)] * 48], torch.bfloat16)
-    optimizer = PsiLogic(params, foreach=True, bf16_update="kahan", max_grad_norm=1.0)
+    optimizer = PsiLogic(params, fused=False, bf16_update="kahan", max_grad_norm=1.0)
     for p in params:
         p.grad = torch.empty_like(p)
     optimizer.step()
@@ -139,7 +139,7 @@ def test_copies_of_a_large_model_are_bounded():
 def test_copies_of_one_tensor_after_the_other_are_those_of_the_largest():
     """As AdamW(foreach=False), whose step copies one tensor at a time; here up to four times on a device."""
     params = tensors_on_a_device([(300, 400)] * 12)
-    optimizer = PsiLogic(params, foreach=False)
+    optimizer = PsiLogic(params, foreach=False, fused=False)
     for p in params:
         p.grad = torch.empty_like(p)
     optimizer.step()
@@ -224,7 +224,7 @@ def test_factors_are_not_rounded_to_half_precision(dtype, as_on_a_gpu):
 def test_gradients_in_half_precision_are_clipped_as_on_a_cpu(dtype, options, request):
     def moments():
         params = parameters(SHAPES, dtype)
-        optimizer = PsiLogic(params, eps=1e-3, foreach=True, **options)
+        optimizer = PsiLogic(params, eps=1e-3, fused=False, **options)
         trace(optimizer, params, gradients(4, SHAPES, dtype))
         return [optimizer.state[p]["exp_avg"] for p in params]
 
@@ -285,7 +285,7 @@ def test_small_tensors_share_launches_without_foreach():
     counts = []
     for number in (2, 50):
         params = tensors_on_a_device([(8, 8)] * number)
-        counts.append(count(PsiLogic(params, foreach=False), params))
+        counts.append(count(PsiLogic(params, foreach=False, fused=False), params))
     assert counts[0] == counts[1]
 
 

@@ -20,7 +20,9 @@ class Bounded(nn.Parameter):
             return self.clamp_(-1.0, 1.0)
 
 
-@pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"foreach": False}, {"max_grad_norm": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "flags", [{}, {"fused": False}, {"foreach": False, "fused": False}, {"max_grad_norm": 1.0}], ids=str
+)
 def test_a_class_is_updated_by_its_methods(flags):
     bounded = Bounded(torch.ones(3))
     usual = nn.Parameter(torch.ones(3))

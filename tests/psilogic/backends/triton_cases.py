@@ -797,7 +797,7 @@ def assert_same_runs(options, snapshots_of, make=parameters, tolerance=1e-11):
     params = make()
     by_triton = snapshots_of(build(params, **options, fused=True), params, True)
     params = make()
-    by_foreach = snapshots_of(build(params, **options, foreach=True), params, False)
+    by_foreach = snapshots_of(build(params, **options, fused=False), params, False)
     assert_same(by_triton, by_foreach, tolerance)
 
 

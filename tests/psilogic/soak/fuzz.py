@@ -172,7 +172,7 @@ def shares_memory(trial):
 def repeated_step(trial, before, t):
     """The run of step t alone from a snapshot, one tensor after the other, in float64 or its complex dtype."""
     params = model([exact(x) for x in before], trial.shared)
-    twin = start(trial, params, foreach=False, fused=None, bf16_update="nearest")
+    twin = start(trial, params, foreach=False, fused=False, bf16_update="nearest")
     for p, entry in zip(twin.params, before, strict=True):
         state = wide_state(entry, p.dtype)
         if state:

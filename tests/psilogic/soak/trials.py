@@ -179,9 +179,8 @@ def _normal(shape, dtype, generator: torch.Generator, scale: float) -> Tensor:
 def _flags(r: random.Random) -> dict:
     """How a group is executed."""
     flags = r.choices(FLAGS, [70, 15, 15])[0]
-    fused = None
-    if flags["foreach"] is None:
-        fused = r.choice([None, None, True])
+    others = [None, None, True] if flags["foreach"] is None else [None, False]
+    fused = r.choice(others)
     return {**flags, "fused": fused, "capturable": r.random() < 0.15}
 
 

@@ -29,9 +29,16 @@ OPTIONS = {
     "GC": {**ACTIVE, "grad_centralize": True},
     "max_grad_norm": {**ACTIVE, "max_grad_norm": 3.0},
     # Rows of which other processes hold a part are left to foreach, which rounds bfloat16 more often than fused does.
-    "AGC and GC, group": {**ACTIVE, "agc_clip": 0.5, "grad_centralize": True, "chaos_scope": "group", "foreach": True},
+    "AGC and GC, group": {**ACTIVE, "agc_clip": 0.5, "grad_centralize": True, "chaos_scope": "group", "fused": False},
     "everything, tensor": {**ACTIVE, **ROWS, "chaos_signal": "relative", "tau_scale": 2.0, "gamma_T_max": 90},
-    "everything, global": {**ACTIVE, **ROWS, "chaos_scope": "global", "agc_norm": "tensor", "foreach": False},
+    "everything, global": {
+        **ACTIVE,
+        **ROWS,
+        "chaos_scope": "global",
+        "agc_norm": "tensor",
+        "foreach": False,
+        "fused": False,
+    },
 }
 STEPS = 15
 

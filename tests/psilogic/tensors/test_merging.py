@@ -75,7 +75,7 @@ def sizes(monkeypatch):
     ("name", "flags"),
     [
         *product(["no warm-up", "absolute gate", "everything but clipping", "group"], [{}]),
-        *product(["everything but clipping", "group"], [{"foreach": True}, {"foreach": False}]),
+        *product(["everything but clipping", "group"], [{"fused": False}, {"foreach": False, "fused": False}]),
     ],
     ids=str,
 )

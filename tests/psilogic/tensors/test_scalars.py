@@ -32,7 +32,7 @@ def trajectory(disturb, dtype=torch.float32, **flags):
 
 
 @pytest.mark.parametrize("in_one_call", [True, False])
-@pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize("flags", [{}, {"fused": False}, {"capturable": True}], ids=str)
 @pytest.mark.parametrize("which", range(len(SHAPES)))
 def test_a_scalar_that_moved_or_was_replaced_is_followed(which, flags, in_one_call, monkeypatch):
     if not in_one_call:
@@ -71,7 +71,7 @@ def test_scalars_that_were_swapped_or_changed_in_place_are_read():
     assert_same(trajectory(swap), trajectory(by_hand))
 
 
-@pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"max_grad_norm": 1.0}], ids=str)
+@pytest.mark.parametrize("flags", [{}, {"fused": False}, {"max_grad_norm": 1.0}], ids=str)
 def test_each_tensor_of_the_state_may_be_released_alone(flags):
     """As libraries do that keep the state elsewhere between the steps: storage by storage, from its first element."""
 

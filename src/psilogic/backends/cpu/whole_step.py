@@ -58,8 +58,8 @@ class WholeStep(two_passes.TwoPasses):
 def select_whole_steps(works: list[BucketStep]) -> None:
     """Select this backend for each bucket that can take its step in one call.
 
-    No bucket does if a parameter of any bucket shares memory with another one, or with a gradient that is read
-    after the parameter has changed.
+    No bucket does if a call would read what an update before it has changed: a gradient that lies where a parameter is,
+    or for AGC the norm of a parameter that shares memory with another one.
     """
     admitted = []
     for work in works:
@@ -98,14 +98,18 @@ def _reads_gradients_after_updates(works: list[BucketStep]) -> bool:
 
 
 def _is_memory_apart(works: list[BucketStep]) -> bool:
-    """Whether no parameter of all buckets has its address in common with another one, or with a gradient."""
+    """Whether no gradient has its address in common with a parameter, nor, with AGC, a parameter with another one."""
     every_param: list[int] = []
     every_grad: list[int] = []
     for work in works:
         params, grads = _addresses_of(work)
         every_param += params
         every_grad += grads
-    return len(set(every_param)) == len(every_param) and set(every_param).isdisjoint(every_grad)
+    distinct = set(every_param)
+    if not distinct.isdisjoint(every_grad):
+        return False
+    reads_params = any(work.bucket.group["agc_clip"] > 0 for work in works)
+    return len(distinct) == len(every_param) or not reads_params
 
 
 def _addresses_of(work: BucketStep) -> tuple[list[int], list[int]]:
