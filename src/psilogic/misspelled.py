@@ -11,8 +11,8 @@ NEAR = 0.8
 """Names of which this share is equal count as misspelled in a group, which may have any keys of its own."""
 SOMEHOW_NEAR = 0.6
 """Names of which this share is equal are suggested where no other name is allowed."""
-OF_LIBRARIES = re.compile(r"(\w+_)?(lr|eps|weight_decay)(\d+|_\w+)?|betas\d|(\w+_)?grad_norm")
-"""Keys that libraries set in addition to AdamW's options, such as weight_decay_mult and base_weight_decay."""
+OF_LIBRARIES = re.compile(r"(\w+_)?(lr|eps|weight_decay)(\d+|_\w+)?|betas\d|(\w+_)?grad_norm|adaptive")
+"""Keys that libraries set in addition to AdamW's options, such as weight_decay_mult, and SAM's adaptive."""
 
 
 def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:

@@ -28,7 +28,7 @@ NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a
     ("name", "flags"),
     [
         *product(CONFIGURATIONS, [{"fused": False}]),
-        *product(TOGETHER, [{"fused": False}, {"foreach": True, "capturable": True}]),
+        *product(TOGETHER, [{"fused": False}, {"fused": False, "capturable": True}]),
     ],
     ids=str,
 )
