@@ -470,7 +470,7 @@ def test_a_misspelled_name_is_told():
 
 
 def test_keys_that_libraries_keep_in_groups_are_no_misspelled_names():
-    of_libraries = ["weight_decay_mult", "no_weight_decay", "base_weight_decay", "betas2", "eps2", "grad_norm", "adaptive"]
+    of_libraries = ["weight_decay_mult", "no_weight_decay", "base_weight_decay", "betas2", "eps2", "adaptive"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PsiLogic([{"params": parameters(), **dict.fromkeys(of_libraries, 0.5)}])
