@@ -1,4 +1,4 @@
-"""What the options of `fairbench run`, `plan`, `noise` and `slurm` choose: the suite, its study, and where it runs.
+"""The study that the options of `fairbench run`, `plan`, `noise` and `slurm` choose: its suite, and where it runs.
 
 Libraries that are slow to import are loaded after the options are checked.
 """
@@ -9,10 +9,11 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairbench.arenas.program import PROGRAM_SUITE
 from fairbench.cli.arguments import names, seeds, settings
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.data_of_study import prepare_data
 from fairbench.cli.options import DEFAULT_SUITE, PAPER_SUITE, USUAL_BASELINE
 from fairbench.cli.program_options import chosen_variants, options_of_settings, program_settings
@@ -23,6 +24,9 @@ from fairbench.runner.devices import RunOptions
 from fairbench.study.target import Target, target_in
 from fairbench.suites.schema import Suite
 from fairbench.training.device_slot import DeviceSlot
+
+if TYPE_CHECKING:
+    from fairbench.suites.overrides import Overrides
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,11 @@ class ReadyStudy:
     device: str
 
 
-def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) -> ReadyStudy:
-    """The study that the options choose, with its own data prepared. Nothing is written before the options are checked.
+def ready_study(choice: StudyChoice, *, gpus_elsewhere: bool = False) -> ReadyStudy:
+    """A study with the user's data prepared. Nothing is written before the options are checked.
 
     Args:
-        options: the options of the command.
+        choice: the options that choose the study.
         gpus_elsewhere: whether a cluster has the GPUs, so that this machine needs none.
 
     Raises:
@@ -53,43 +57,60 @@ def ready_study(options: argparse.Namespace, *, gpus_elsewhere: bool = False) ->
     """
     from fairbench.suites.variants import check_different
 
-    suite = chosen_suite(options)
+    suite = chosen_suite(choice)
     check_different(suite)
-    target = target_of(options, suite)
-    slots, device = chosen_slots(options, target)
+    target = target_of(choice, suite)
+    slots, device = chosen_slots(choice.location, target)
     if not gpus_elsewhere:
         check_gpus(slots)
-    if options.set or options.add_optimizer:
+    if choice.suite.set or choice.suite.add_optimizer:
         # the preflight checks all optimizers, but only after it has made folders and prepared data
         from fairbench.optimizers.resolve import check_optimizers
 
         check_optimizers(suite.optimizers, suite.sweep.extra)
-    prepare_data(options, suite)
+    prepare_data(choice, suite)
     return ReadyStudy(target, slots, device)
 
 
-def chosen_suite(options: argparse.Namespace) -> Suite:
-    """The suite of a command that runs or plans a study. The options of the command have changed it."""
+def chosen_suite(choice: StudyChoice) -> Suite:
+    """The suite of a study, as the options have changed it.
+
+    Raises:
+        UsageError: an option is wrong, or a single optimizer is left.
+    """
     from fairbench.suites.loader import load_suite
+
+    name = _suite_name(choice)
+    suite = load_suite(name, _overrides(choice))
+    options = choice.suite
+    if options.optimizers and len(suite.optimizers) == 1:
+        (alone,) = suite.optimizers
+        remedy = "name two or more, separated by commas"
+        raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
+    has_program = bool(choice.program.program)
+    if has_program and options.optimizers and not options.reference and suite.reference != USUAL_BASELINE:
+        say(f"the baseline is {suite.reference}, the first of --optimizers; --reference names another", is_error=True)
+    return suite
+
+
+def _overrides(choice: StudyChoice) -> Overrides:
+    """The changes to the suite that the options make."""
     from fairbench.suites.overrides import Overrides
 
-    name = _suite_name(options)
-    folders = _folders(options)
+    options = choice.suite
     typed = settings(options.set)
     arenas = names("--arenas", options.arenas)
     optimizers = names("--optimizers", options.optimizers)
     final_seeds = seeds(options.seeds)
+    of_program = program_settings(choice.program, options.steps)
     changed: dict[str, Any] = {}
     if options.compile:
         changed["training.compile"] = True
-    of_program = program_settings(options)
-    made_by = options_of_settings({key: value for key, value in of_program.items() if key not in typed})
     changed.update(of_program)
     if options.first_steps is not None:
         changed["first_steps"] = options.first_steps
-    changed.update(typed)
-    variants = chosen_variants(options)
-    overrides = Overrides(
+    changed.update(typed)  # --set comes last: it is the most exact
+    return Overrides(
         arenas=arenas,
         optimizers=optimizers,
         added=options.add_optimizer,
@@ -97,36 +118,29 @@ def chosen_suite(options: argparse.Namespace) -> Suite:
         seeds=final_seeds,
         steps=options.steps,
         lr_grid=options.lr_grid or "",
-        folders=folders,
+        folders=options.folders,
         reference=options.reference or "",
-        variants=variants,
-        options=made_by,
+        variants=chosen_variants(choice),
+        options=options_of_settings(of_program.keys() - typed.keys()),
     )
-    suite = load_suite(name, overrides)
-    if options.optimizers and len(suite.optimizers) == 1:
-        (alone,) = suite.optimizers
-        remedy = "name two or more, separated by commas"
-        raise UsageError(f"--optimizers {alone}: there is no other optimizer to compare it with; {remedy}")
-    if options.program and options.optimizers and not options.reference and suite.reference != USUAL_BASELINE:
-        say(f"the baseline is {suite.reference}, the first of --optimizers; --reference names another", is_error=True)
-    return suite
 
 
-def _suite_name(options: argparse.Namespace) -> str:
+def _suite_name(choice: StudyChoice) -> str:
     """The name or file of the suite. Raises `UsageError` if the options mean two suites."""
-    given = _given_suites(options)
+    given = _given_suites(choice)
     if len(set(given.values())) > 1:
         both = " and ".join(f"{option} means {name}" for option, name in given.items())
         raise UsageError(f"two suites were given: {both}; give one of them")
     for name in given.values():  # all of them are the same
         return name
-    if options.data_root:
+    if choice.location.data_root:
         return PAPER_SUITE
     return DEFAULT_SUITE
 
 
-def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
+def _given_suites(choice: StudyChoice) -> Mapping[str, str]:
     """The suite that each option means."""
+    options = choice.suite
     given = {}
     if options.chosen:
         given["SUITE"] = options.chosen
@@ -134,24 +148,14 @@ def _given_suites(options: argparse.Namespace) -> Mapping[str, str]:
         given["--suite"] = options.suite
     if options.smoke_test:
         given["--smoke-test"] = "smoke"
-    if options.program:
+    if choice.program.program:
         given["--program"] = PROGRAM_SUITE
     return given
 
 
-def _folders(options: argparse.Namespace) -> dict[str, str]:
-    """The folders of the user, by the kind of their data."""
-    folders = {}
-    if options.images:
-        folders["images"] = options.images
-    if options.text:
-        folders["text"] = options.text
-    return folders
-
-
-def target_of(options: argparse.Namespace, suite: Suite, folder: str = "") -> Target:
+def target_of(choice: StudyChoice, suite: Suite, folder: str = "") -> Target:
     """A suite, and the directory that the options choose for its study, or a folder in this directory."""
-    directory = options.output_dir or Path("results") / suite.name
+    directory = choice.location.output_dir or Path("results") / suite.name
     return target_in(Path(directory) / folder, suite)
 
 

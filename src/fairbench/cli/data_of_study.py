@@ -1,17 +1,18 @@
 """The data of a study before it begins: those of the user are prepared, all others are only checked."""
 
-import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
+from fairbench.cli.choices import StudyChoice
 from fairbench.common.errors import UsageError
 from fairbench.data.dataset_config import check_prepared, configs_of
 from fairbench.suites.schema import Suite
 
 
-def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
+def prepare_data(choice: StudyChoice, suite: Suite) -> None:
     """Prepare the folders of --images and --text, and check all other data, which `fairbench data` prepares."""
-    data_root = Path(options.data_root or "data")
-    folders = _own_folders(options)
+    data_root = choice.location.data_root or Path("data")
+    folders = _own_folders(choice.suite.folders)
     configs = configs_of(suite.data_tables)
     own = []
     if folders:
@@ -32,13 +33,12 @@ def prepare_data(options: argparse.Namespace, suite: Suite) -> None:
             raise UsageError(f"{given}: {error}") from error
 
 
-def _own_folders(options: argparse.Namespace) -> dict[str, Path]:
-    """The folders of --images and --text, by their options."""
+def _own_folders(given: Mapping[str, str]) -> dict[str, Path]:
+    """The folders of --images and --text, by their options. `given` are their paths by the kind of data."""
     folders = {}
-    for option, given in (("--images", options.images), ("--text", options.text)):
-        if not given:
-            continue
-        folder = Path(given)
+    for kind, path in given.items():
+        option = f"--{kind}"
+        folder = Path(path)
         if not folder.exists():
             raise UsageError(f"{option} {folder}: there is no such folder or file in {Path.cwd()}")
         if folder.is_dir() and not any(folder.iterdir()):

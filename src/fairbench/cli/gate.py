@@ -7,6 +7,7 @@ import csv
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fairbench.cli.choices import ProgramChoice, choice_of
 from fairbench.cli.program_options import metric_and_direction, program_settings
 from fairbench.common.errors import UsageError
 
@@ -29,10 +30,7 @@ def _declared(options: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("--program has {lr}, and a session searches no learning rate; write the rate into the program")
     if options.test_metric and options.metric_pattern:
         raise UsageError("--test-metric is a name that the program reports; leave --metric-pattern out")
-    options.margin = 1.0  # no verdict of a session depends on it
-    options.unseeded = False
-    options.variant = []
-    settings = program_settings(options)
+    settings = program_settings(choice_of(ProgramChoice, options), options.steps)
     metric, direction = metric_and_direction(options.metric)
     return {
         "settings": settings,

@@ -17,6 +17,7 @@ USUAL_BASELINE = "AdamW"
 OPTIMIZER = "a name, path/to/file.py:Class, module:Class, or program:NAME for one that your --program makes itself"
 """How an optimizer can be named."""
 OPTION = "an option of an optimizer, such as AdamW.weight_decay=0.1; the value is TOML; may be repeated"
+"""How an option of an optimizer can be set."""
 
 
 def add_suite_options(command: argparse.ArgumentParser) -> None:

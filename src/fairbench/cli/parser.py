@@ -121,6 +121,7 @@ def _add_noise(commands: Commands[Parser]) -> None:
     runs = "number of runs; two of them repeat a seed (default: 6)"
     command.add_argument("--runs", type=whole, default=6, metavar="N", help=runs)
     add_suite_options(command)
+    command.set_defaults(margin=1.0)  # no trial depends on it
 
 
 def _add_slurm(commands: Commands[Parser]) -> None:

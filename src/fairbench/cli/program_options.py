@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairbench.analysis.tables.metric_names import BETTER, direction_of
 from fairbench.arenas.program import PROGRAM_SUITE
+from fairbench.cli.choices import ProgramChoice, StudyChoice
 from fairbench.common.errors import UsageError
 from fairbench.common.terminal import say
 
@@ -53,18 +54,21 @@ def add_program_options(command: argparse._ActionsContainer) -> None:
     add("--seed-env", metavar="NAME", help=seed_env)
 
 
-def program_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the options of a training program make in the suite `program`; empty without a program."""
+def program_settings(options: ProgramChoice, steps: int | None) -> dict[str, Any]:
+    """The settings that the options of a training program make in the suite `program`; empty without a program.
+
+    Args:
+        options: the options that describe the program.
+        steps: the steps of each run; None if the option was not given.
+
+    Raises:
+        UsageError: an option needs another one.
+    """
     if not options.program:
         _refuse_program_options(options)
         return {}
-    needed = {"--metric": options.metric, "--margin": options.margin}
-    missing = [option for option, value in needed.items() if value is None]
-    if missing:
-        needs = f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01"
-        if options.margin is None:
-            needs += f"; {MARGIN}"
-        raise UsageError(needs)
+    if options.metric is None or options.margin is None:
+        raise UsageError(_needs_of_program(options))
     name, direction = metric_and_direction(options.metric)
     _warn_of_direction(name, direction)
     arena = f"arenas.{PROGRAM_SUITE}"
@@ -85,13 +89,23 @@ def program_settings(options: argparse.Namespace) -> dict[str, Any]:
     if options.unseeded:
         changed[f"{arena}.model.seeded"] = False
         changed["final.test"] = "welch"
-    if options.steps is None and "{steps}" not in "".join([options.program, *options.variant]):
+    if steps is None and "{steps}" not in "".join([options.program, *options.variant]):
         changed[f"{arena}.model.own_length"] = True
     return changed
 
 
-def options_of_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The option that made each of the settings of a training program, for messages."""
+def _needs_of_program(options: ProgramChoice) -> str:
+    """The message on a program without a metric or a margin."""
+    needed = {"--metric": options.metric, "--margin": options.margin}
+    missing = [option for option, value in needed.items() if value is None]
+    needs = f"--program needs {' and '.join(missing)}, such as --metric val/loss:min --margin 0.01"
+    if options.margin is None:
+        needs += f"; {MARGIN}"
+    return needs
+
+
+def options_of_settings(settings: Collection[str]) -> dict[str, str]:
+    """The option that made each of the settings of a training program, for messages. `settings` are their keys."""
     made = {}
     for key, option in OPTIONS.items():
         setting = f"arenas.{PROGRAM_SUITE}.{key}"
@@ -108,7 +122,7 @@ def metric_and_direction(text: str) -> tuple[str, str]:
     return name, direction
 
 
-def _refuse_program_options(options: argparse.Namespace) -> None:
+def _refuse_program_options(options: ProgramChoice) -> None:
     """Raise `UsageError` for the first option that only a training program can have."""
     values = {
         "--metric": options.metric,
@@ -135,7 +149,7 @@ def _warn_of_direction(metric: str, direction: str) -> None:
         )
 
 
-def chosen_variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
+def chosen_variants(choice: StudyChoice) -> Mapping[str, OptimizerPlan]:
     """The variants of the program that the options give; empty without any.
 
     Raises:
@@ -143,17 +157,20 @@ def chosen_variants(options: argparse.Namespace) -> Mapping[str, OptimizerPlan]:
     """
     from fairbench.suites.variants import parsed_variants
 
-    if not options.variant:
+    texts = choice.program.variant
+    program = choice.program.program
+    if not texts:
         return {}
-    if not options.program:
+    if not program:
         raise UsageError("--variant needs --program; in a suite file it is a table, such as [variants.base]")
+    options = choice.suite
     if options.optimizers or options.add_optimizer:
         given = "--optimizers" if options.optimizers else "--add-optimizer"
         raise UsageError(f"{given}: with --variant the variants are compared, not optimizers; leave one out")
-    variants = parsed_variants(options.variant, options.program)
+    variants = parsed_variants(texts, program)
     if len(variants) < 2:
         (name,) = variants
         raise UsageError(f"--variant {name}: there is no other to compare it with; give --variant twice or more")
-    if options.lr_grid and "{lr}" not in "".join([options.program, *options.variant]):
+    if options.lr_grid and "{lr}" not in "".join([program, *texts]):
         raise UsageError(f"--lr-grid {options.lr_grid} has no effect: the command has no {{lr}}; leave it out")
     return variants

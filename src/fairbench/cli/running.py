@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import fairbench as fb
 from fairbench.cli.arguments import names, settings
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_run_options, chosen_suite, ready_study, target_of
 from fairbench.cli.options import USUAL_BASELINE
 from fairbench.cli.slots import check_gpus, chosen_slots
@@ -31,7 +32,8 @@ LEAST_RUNS = 4
 def run(options: argparse.Namespace) -> fb.Page:
     """Run or resume a suite, and write its report."""
     run_options = chosen_run_options(options)
-    study = ready_study(options, gpus_elsewhere=options.ray is not None)
+    choice = StudyChoice(options)
+    study = ready_study(choice, gpus_elsewhere=options.ray is not None)
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the libraries read it when they are imported
 
@@ -66,13 +68,14 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
     name, colon, words = given.partition(":")
     base = name.strip()
     repeated = f"{base}, repeated"
-    options.variant = [given, f"{repeated}{colon}{words}"]
-    options.seeds = options.seeds or str(options.runs - REPEATED)
-    if options.margin is None:
-        options.margin = 1.0  # no trial depends on it
-    suite = chosen_suite(options)
-    target = target_of(options, suite, NOISE)
-    slots, device = chosen_slots(options, target)
+    changed = {
+        "variant": [given, f"{repeated}{colon}{words}"],
+        "seeds": options.seeds or str(options.runs - REPEATED),
+    }
+    choice = StudyChoice(argparse.Namespace(**{**vars(options), **changed}))
+    suite = chosen_suite(choice)
+    target = target_of(choice, suite, NOISE)
+    slots, device = chosen_slots(choice.location, target)
     check_gpus(slots)
 
     from fairbench.common.console import Terminal
@@ -89,7 +92,8 @@ def noise(options: argparse.Namespace) -> MeasuredNoise:
 
 def plan(options: argparse.Namespace) -> fb.Estimate:
     """The trials of a run, and what they can detect."""
-    study = ready_study(options)
+    choice = StudyChoice(options)
+    study = ready_study(choice)
 
     from fairbench.api.plan import planned
 

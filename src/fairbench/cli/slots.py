@@ -1,9 +1,9 @@
 """Where the trials of a command run: the slots that its options choose, and how the device was chosen."""
 
-import argparse
 from collections.abc import Sequence
 
 from fairbench.cli.arguments import gpu_numbers
+from fairbench.cli.choices import LocationChoice
 from fairbench.common.errors import UsageError
 from fairbench.common.formatting import plural
 from fairbench.runner.devices import device_kind, device_slots, gpus_here
@@ -11,7 +11,7 @@ from fairbench.study.target import Target
 from fairbench.training.device_slot import DeviceSlot
 
 
-def chosen_slots(options: argparse.Namespace, target: Target) -> tuple[list[DeviceSlot], str]:
+def chosen_slots(options: LocationChoice, target: Target) -> tuple[list[DeviceSlot], str]:
     """Where the trials of a study run.
 
     Returns:
@@ -69,7 +69,7 @@ def _reason_for_cpu(device: str, target: Target) -> str:
     return "torch finds no GPU here"
 
 
-def _device_line(options: argparse.Namespace, target: Target, slots: Sequence[DeviceSlot]) -> str:
+def _device_line(options: LocationChoice, target: Target, slots: Sequence[DeviceSlot]) -> str:
     """How the device of these slots was chosen; empty if it was given."""
     if options.device != "auto":
         return ""

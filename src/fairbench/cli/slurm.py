@@ -5,6 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_run_options, chosen_suite, target_of
 from fairbench.cli.data_of_study import prepare_data
 from fairbench.cli.main import TO_BE_CONTINUED
@@ -56,10 +57,11 @@ def slurm(options: argparse.Namespace) -> str:
         options.device = "cuda" if requests_gpus else "cpu"
     # wrong options are errors here, rather than later in the job
     chosen_run_options(options)
-    suite = chosen_suite(options)
-    target = target_of(options, suite)
-    chosen_slots(options, target)
-    prepare_data(options, suite)
+    choice = StudyChoice(options)
+    suite = chosen_suite(choice)
+    target = target_of(choice, suite)
+    chosen_slots(choice.location, target)
+    prepare_data(choice, suite)
     options.offline = True  # a run needs no network, and the nodes of many clusters have none
     directory = Path.cwd() / target.directory
     script = _script(options, suite.name, directory)

@@ -57,6 +57,8 @@ def _add_gate_options(command: Parser) -> None:
     protect = "files that no try may change, such as 'eval/*'; may be repeated"
     add("--protect", action="append", default=[], metavar="GLOB", help=protect)
     add("--new", action="store_true", help="begin another session; the ledger of the last one stays")
+    command.set_defaults(margin=1.0)  # no verdict of a session depends on it
+    command.set_defaults(unseeded=False, variant=())
 
 
 def add_suite(commands: Commands[Parser]) -> None:

@@ -23,6 +23,7 @@ from tiny import TINY, run_here
 import fairbench
 from fairbench.arenas.program import TASK
 from fairbench.cli import chosen
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.parser import parser
 from fairbench.report import study as report
 from fairbench.runner.executors.executor import NO_CHANGES
@@ -76,7 +77,8 @@ def run_options(options):
     chosen.chosen_run_options(argparse.Namespace(**{**vars(defaults), **vars(options)}))
     in_new_directory = argparse.Namespace(**vars(options))
     in_new_directory.output_dir = None  # the page's directory has `mini` here
-    chosen.target_of(in_new_directory, chosen.chosen_suite(in_new_directory))
+    choice = StudyChoice(in_new_directory)
+    chosen.target_of(choice, chosen.chosen_suite(choice))
 
 
 def only_parsed(options):

@@ -16,6 +16,7 @@ from documented import every_command
 from fabricated import sealed, stored
 from tiny import TINY
 
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_suite, target_of
 from fairbench.cli.main import main
 from fairbench.cli.parser import command_names, parser
@@ -115,8 +116,8 @@ def test_trials_use_the_requested_gpus():
     words = ["run", "--device", "cuda", "--gpus", "0,2", "--trials-per-gpu", "2", "--data-root", "d"]
 
     def slots(words):
-        options = parser().parse_args(words)
-        return chosen_slots(options, target_of(options, chosen_suite(options)))[0]
+        choice = StudyChoice(parser().parse_args(words))
+        return chosen_slots(choice.location, target_of(choice, chosen_suite(choice)))[0]
 
     assert slots(words) == [DeviceSlot(device, "d", alone=False) for device in ("cuda:0", "cuda:2") * 2]
     assert slots(words[:5]) == [DeviceSlot(device) for device in ("cuda:0", "cuda:2")]
@@ -179,8 +180,8 @@ def test_a_device_is_chosen_and_named(finished, monkeypatch):
     def chosen(gpus, *words, directory=Path("none")):
         for module in ("runner.devices", "cli.slots"):
             monkeypatch.setattr(f"fairbench.{module}.gpus_here", lambda: gpus)
-        options = parser().parse_args(["run", *suite, *words, "-o", str(directory)])
-        slots, device = chosen_slots(options, target_of(options, chosen_suite(options)))
+        choice = StudyChoice(parser().parse_args(["run", *suite, *words, "-o", str(directory)]))
+        slots, device = chosen_slots(choice.location, target_of(choice, chosen_suite(choice)))
         return [slot.device for slot in slots], device
 
     suite = [str(finished.folder / "tiny.toml")]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
@@ -19,7 +20,11 @@ from fairbench.suites.stages import Final
 
 
 def chosen(*words):
-    return chosen_suite(parser().parse_args(["run", "mini", *words]))
+    return suite_of("mini", *words)
+
+
+def suite_of(*words):
+    return chosen_suite(StudyChoice(parser().parse_args(["run", *words])))
 
 
 @pytest.fixture
@@ -85,7 +90,7 @@ def test_a_name_with_dots_can_be_set(tiny_file):
     text = tiny_file.read_text().replace("[arenas.vit]", '[arenas."vit.v1.5"]\ntask = "vit"')
     tiny_file.write_text(f'{text}\n[optimizers."AdamW 2.0"]\nfactory = "torch.optim:AdamW"\n')
     words = ["--set", "arenas.vit.v1.5.steps=50", "--set", "AdamW 2.0.eps=0.5"]
-    suite = chosen_suite(parser().parse_args(["run", str(tiny_file), *words]))
+    suite = suite_of(str(tiny_file), *words)
     assert suite.arenas["vit.v1.5"].steps == 50
     assert suite.optimizers["AdamW 2.0"].options["eps"] == 0.5
 
@@ -103,7 +108,7 @@ def test_the_search_keeps_its_seeds_and_an_error_in_them_names_their_line(tiny_f
     assert chosen("--seeds", "0,1").sweep.seeds == mini.sweep.seeds == [0]
     tiny_file.write_text(tiny_file.read_text().replace("seeds = [0]", "seeds = [-1]"))
     with pytest.raises(UsageError, match=r"tiny\.toml, line \d+: sweep\.seeds: must be distinct whole numbers"):
-        chosen_suite(parser().parse_args(["run", str(tiny_file), "--seeds", "4"]))
+        suite_of(str(tiny_file), "--seeds", "4")
 
 
 def test_interim_analyses_follow_the_seeds():
@@ -172,7 +177,7 @@ def test_a_default_of_none_takes_any_value_and_an_integer_is_a_number():
 )
 def test_a_direction_against_the_name_of_the_metric_is_said(metric, by_name, capsys):
     program = ["--program", "true", "--margin", "1", "--variant", "a", "--variant", "b: -x"]
-    chosen_suite(parser().parse_args(["run", *program, "--metric", metric]))
+    suite_of(*program, "--metric", metric)
     said = capsys.readouterr().err
     assert bool(said) == bool(by_name)
     assert said.rstrip().endswith(by_name)

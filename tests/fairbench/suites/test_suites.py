@@ -8,6 +8,7 @@ from fabricated import study
 from tiny import TINY, write_tiny
 
 from fairbench.arenas.registry import ARENAS, SIZED, load_arena
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.parser import parser
 from fairbench.common.errors import UsageError
@@ -58,8 +59,9 @@ def test_a_run_without_a_rung_has_no_control_ladder(tiny_file):
     top = "compare = { baselines = ['all'] }\ncontrols = ['AdamW', 'PsiLogic']\n"
     tiny_file.write_text(TINY.replace("alpha", f"{top}alpha", 1))
     words = ["run", "--suite", str(tiny_file)]
-    whole = chosen_suite(parser().parse_args(words))
-    narrowed = chosen_suite(parser().parse_args([*words, "--optimizers", "AdamW,Lion", "--reference", "Lion"]))
+    whole = chosen_suite(StudyChoice(parser().parse_args(words)))
+    narrower = parser().parse_args([*words, "--optimizers", "AdamW,Lion", "--reference", "Lion"])
+    narrowed = chosen_suite(StudyChoice(narrower))
     assert whole.controls == ["AdamW", "PsiLogic"]
     assert narrowed.controls == []
     for suite in (whole, narrowed):

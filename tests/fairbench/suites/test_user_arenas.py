@@ -12,6 +12,7 @@ from documented import block
 from tiny import TINY, here, install, study_of
 
 from fairbench.arenas.registry import known_arenas, load_arena
+from fairbench.cli.choices import StudyChoice
 from fairbench.cli.chosen import chosen_suite
 from fairbench.cli.main import main
 from fairbench.cli.parser import parser
@@ -82,28 +83,28 @@ def test_a_suite_contains_the_facts_of_a_user_arena_and_is_read_without_its_clas
     assert parse_suite(json.loads(stored), "config.json") == suite
 
 
-def options(*words):
-    return parser().parse_args(words)
+def chosen(*words):
+    return chosen_suite(StudyChoice(parser().parse_args(["run", *words])))
 
 
 def test_a_user_arena_on_the_command_line_has_the_defaults_of_its_class(folder):
     words = ("--arenas", "vit,noisy_sine.py:NoisySine", "--optimizers", "AdamW,PsiLogic")
-    suite = chosen_suite(options("run", *words))
+    suite = chosen(*words)
     assert list(suite.arenas) == ["vit", "NoisySine"]
     assert (suite.arenas["NoisySine"].steps, suite.arenas["NoisySine"].model) == (300, {"width": 64})
-    changed = chosen_suite(options("run", *words, "--set", "arenas.NoisySine.model.width=8"))
+    changed = chosen(*words, "--set", "arenas.NoisySine.model.width=8")
     assert changed.arenas["NoisySine"] == replace(suite.arenas["NoisySine"], model={"width": 8})
     for key, complaint in {"model.wdth": "unknown option 'wdth'", "facts.title": "come from the arena's class"}.items():
         with pytest.raises(UsageError, match=complaint):
-            chosen_suite(options("run", *words, "--set", f"arenas.NoisySine.{key}=8"))
+            chosen(*words, "--set", f"arenas.NoisySine.{key}=8")
     rewritten("noisy_sine.py", '"metric": "mse", ', "")
     Path("other.py").write_text(Path("noisy_sine.py").read_text())
     with pytest.raises(
         UsageError, match=r"--arenas other.py:NoisySine: metric: is missing; define it in the arena's def"
     ):
-        chosen_suite(options("run", "--arenas", "other.py:NoisySine"))
+        chosen("--arenas", "other.py:NoisySine")
     with pytest.raises(UsageError, match="two arenas are called 'vit'"):
-        chosen_suite(options("run", "--arenas", "vit,vit"))
+        chosen("--arenas", "vit,vit")
 
 
 LABELLED = """
@@ -225,7 +226,7 @@ def test_an_installed_package_registers_arenas_and_hides_no_included_one(folder,
     rewritten("sine.toml", 'task = "noisy_sine.py:NoisySine"\n', "")
     suite = load_suite("sine.toml")
     assert suite.task("sine") == "sine_package:Sine"
-    assert chosen_suite(options("run", "--arenas", "sine")).arenas["sine"].task == "sine_package:Sine"
+    assert chosen("--arenas", "sine").arenas["sine"].task == "sine_package:Sine"
     assert ["sine", "sine_package:Sine"] in [line.split() for line in command("list").splitlines()]
 
 
