@@ -8,6 +8,7 @@ from fabricated import Records, study
 from scipy import optimize, special, stats
 
 from fairbench.analysis.comparison.interim_analyses import judge_interim_analyses
+from fairbench.analysis.comparison.left_out_seed import without_seed
 from fairbench.analysis.statistics.moderated import NO_PRIOR, Prior, common_variance, moderated
 
 FOUR = ("AdamW", "Lion", "Adam", "PsiLogic")
@@ -86,6 +87,22 @@ def test_the_comparisons_of_an_arena_share_their_variance():
         assert (c.prior_df, c.df) == pytest.approx((d, 4 + d))
         assert c.t == pytest.approx(t)
         assert c.p == pytest.approx(2 * stats.t.sf(abs(t), 4 + d))
+
+
+def test_a_comparison_without_a_seed_is_that_of_a_study_that_lacks_it():
+    scores = scores_of()
+    whole = study(("vit",), FOUR, seeds=range(5))
+    interim = judge_interim_analyses(whole, Records(whole, **scores))
+    left = {name: values[:2] + values[3:] for name, values in scores.items()}
+    smaller = study(("vit",), FOUR, seeds=(0, 1, 3, 4))
+    expected = judge_interim_analyses(smaller, Records(smaller, **left)).comparisons
+    for c, other in zip(interim.comparisons, expected, strict=True):
+        found = without_seed(c, 2, interim.comparisons, interim.results)
+        assert found.prior_df == other.prior_df > 0
+        assert (found.gain, found.error, found.df) == (other.gain, other.error, other.df)
+        half_width = stats.t.isf((1 - c.ci_level) / 2, other.df) * other.error
+        assert found.ci_high - other.gain == pytest.approx(half_width + other.finer_optimizer)
+        assert other.gain - found.ci_low == pytest.approx(half_width + other.finer_baseline)
 
 
 def test_welchs_test_shares_no_variance():

@@ -8,7 +8,9 @@ from scipy import special
 
 from fairbench.analysis.analyses import Analyses
 from fairbench.analysis.comparison.interim_analyses import design_of
+from fairbench.analysis.comparison.left_out_seed import without_seed
 from fairbench.analysis.comparison.verdicts import Comparison
+from fairbench.analysis.results import Results
 from fairbench.analysis.statistics.power import minimum_detectable_effect
 from fairbench.analysis.statistics.significance import critical_t, summarize
 from fairbench.common.checks import check
@@ -89,20 +91,27 @@ def one_seed(case: Analyses) -> Iterator[str]:
     for c in case.comparisons:
         if c.test != "paired" or c.ci_low is None or c.ci_high is None or c.ci_level is None:
             continue
-        ours = case.results.arm(c.arena, c.optimizer).scores_by_seed(c.metric)
-        theirs = case.results.arm(c.arena, c.baseline).scores_by_seed(c.metric)
-        gains = {seed: c.sign * (ours[seed] - theirs[seed]) for seed in ours.keys() & theirs.keys()}
-        seed = _odd_seed(gains)
+        seed = _odd_seed(_gains(case.results, c))
         if seed is None:
             continue
-        rest = summarize([gain for other, gain in gains.items() if other != seed])
-        half_width = critical_t((1 - c.ci_level) / 2, rest.n - 1) * rest.std / sqrt(rest.n)
-        low = rest.mean - half_width - (c.finer_baseline or 0.0)
-        high = rest.mean + half_width + (c.finer_optimizer or 0.0)
-        would_contain = low <= 0 <= high
-        if would_contain != (c.ci_low <= 0 <= c.ci_high):
+        rest = without_seed(c, seed, case.comparisons, case.results)
+        if rest.ci_low is None or rest.ci_high is None:
+            continue
+        contains = c.ci_low <= 0 <= c.ci_high
+        would_contain = rest.ci_low <= 0 <= rest.ci_high
+        if would_contain != contains:
             word = "contain" if would_contain else "exclude"
             yield f"{case.title(c)}: without seed {seed}, far from the others, the interval would {word} 0"
+
+
+def _gains(results: Results, c: Comparison) -> dict[int, float]:
+    """The gain in each seed of a comparison."""
+    ours = results.arm(c.arena, c.optimizer).scores_by_seed(c.metric)
+    theirs = results.arm(c.arena, c.baseline).scores_by_seed(c.metric)
+    gains = {}
+    for seed in results.study.suite.final.seeds[: c.seeds]:
+        gains[seed] = c.sign * (ours[seed] - theirs[seed])
+    return gains
 
 
 def _odd_seed(gains: Mapping[int, float]) -> int | None:

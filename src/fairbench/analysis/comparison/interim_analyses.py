@@ -12,11 +12,11 @@ from fairbench.analysis.comparison.alternatives import with_any_setting
 from fairbench.analysis.comparison.finer_search import changes_of_gain, finer_search
 from fairbench.analysis.comparison.judge import judge
 from fairbench.analysis.comparison.shared_variance import common_variances, with_shared_variance
-from fairbench.analysis.comparison.split_effect import split_effect, with_split_error
+from fairbench.analysis.comparison.split_effect import SplitEffect, split_effect, with_split_error
 from fairbench.analysis.comparison.two_arms import compare
 from fairbench.analysis.comparison.verdicts import Comparison, Verdict
 from fairbench.analysis.results import Results, collect
-from fairbench.analysis.statistics.moderated import NO_PRIOR
+from fairbench.analysis.statistics.moderated import NO_PRIOR, Prior
 from fairbench.analysis.statistics.sequential import Design, InterimAnalysis
 from fairbench.study.plan import Lookup, SeedsNeeded
 from fairbench.study.resolved_suite import ResolvedSuite
@@ -100,18 +100,31 @@ def _judge_undecided(
     alpha = results.study.suite.alpha
     compared = [compare(results, interim_analysis, *pair) for pair in pairs]
     priors = common_variances(compared, seeds)
-    arenas = {c.arena for c in compared}
-    split_effects = {arena: split_effect(results, arena, seeds) for arena in arenas}
-    tested = []
-    for own in compared:
-        c = with_shared_variance(own, priors)
-        c = with_split_error(c, results, split_effects[c.arena])
-        tested.append(_with_finer_search(c, results))
+    tested = with_all_errors(compared, priors, results)
     judged = {}
     for c in judge([*decided.values(), *tested], alpha):
         if c.pair not in decided:
             judged[c.pair] = with_any_setting(c, results, priors.get(c.arena, NO_PRIOR), alpha)
     return judged
+
+
+def with_all_errors(compared: Sequence[Comparison], priors: Mapping[str, Prior], results: Results) -> list[Comparison]:
+    """The comparisons of an interim analysis with all parts of their errors.
+
+    Args:
+        compared: comparisons by their own seeds alone. All have the same seeds.
+        priors: the common variance of each arena.
+        results: the records with these seeds.
+    """
+    split_effects: dict[str, SplitEffect] = {}
+    complete = []
+    for own in compared:
+        if own.arena not in split_effects:
+            split_effects[own.arena] = split_effect(results, own.arena, own.seeds)
+        c = with_shared_variance(own, priors)
+        c = with_split_error(c, results, split_effects[c.arena])
+        complete.append(_with_finer_search(c, results))
+    return complete
 
 
 def _with_finer_search(c: Comparison, results: Results) -> Comparison:

@@ -51,7 +51,10 @@ def judge(family: Sequence[Comparison], alpha: float, min_seeds: int = MIN_SEEDS
         c = replace(comparison, p_holm=p_holm, p_equivalence_holm=p_equivalence_holm)
         c = replace(c, seeds_needed=_seeds_needed(c, alpha / len(family)))
         c = _decided(c, alpha, level, equivalence_level, min_seeds)
-        judged.append(_with_interval(c, level, equivalence_level))
+        outside = level * c.share
+        if c.verdict == "equivalent":
+            outside = 2 * equivalence_level * c.share
+        judged.append(with_interval(c, outside))
     return judged
 
 
@@ -210,22 +213,24 @@ def _passes(c: Comparison, level: float, equivalence_level: float) -> bool:
     return is_real or is_equivalent
 
 
-def _with_interval(c: Comparison, level: float, equivalence_level: float) -> Comparison:
-    """The comparison with the interval that decides it.
+def with_interval(c: Comparison, outside: float) -> Comparison:
+    """The comparison with an interval of its gain.
 
         gain - t error - finer_baseline  to  gain + t error + finer_optimizer
 
-    t is the critical value of the step of Holm's correction: of the two one-sided tests for "equivalent", otherwise of
-    the two-sided test. What is unknown of a finer search is left out. If every pair differs by the same amount, the
-    interval of the sign test has no width. With too few pairs for the level there is none.
+    t is the critical value. What is unknown of a finer search is left out. If every pair differs by the same amount,
+    the interval of the sign test has no width. With too few pairs for the level there is none.
+
+    Args:
+        c: the comparison.
+        outside: the share of such intervals that do not cover the true gain. For the interval that decides a verdict,
+            it is the level of the step of Holm's correction: of the two one-sided tests for "equivalent", otherwise of
+            the two-sided test.
     """
     if c.gain is None:
         return c
     highest = c.gain + (c.finer_optimizer or 0.0)
     lowest = c.gain - (c.finer_baseline or 0.0)
-    outside = level * c.share
-    if c.verdict == "equivalent":
-        outside = 2 * equivalence_level * c.share
     if _has_same_difference(c):
         smallest = sign_p(c.n_optimizer)
         if smallest > outside:
