@@ -19,7 +19,7 @@ from fairbench.runner.executors.executor import Executor
 from fairbench.runner.measurements import arenas_and_environment, optimizer_and_seconds
 from fairbench.runner.observers import Observer
 from fairbench.runner.program_revisions import program_revisions
-from fairbench.runner.trainings.before_start import SEED_LOST, checked_programs, lost_seed
+from fairbench.runner.trainings.before_start import SEED_LOST, checked_programs, seed_message, without_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.study.first_steps import Costs, FirstSteps, as_first
 from fairbench.study.preflight_result import Preflight, check_gpu_memory
@@ -48,11 +48,11 @@ def run_preflight(
     measured separately if the optimizer has options for one of them, or gets the number of steps as an argument.
     """
     programs = checked_programs(suite, slot)
-    seed_message = ""
+    lost = []
     if suite.first_steps:
-        seed_message = lost_seed(programs)
-    if seed_message:
-        say(seed_message)
+        lost = without_seed(programs)
+    if lost:
+        say(seed_message(lost, programs))
     if any(plan.factory != BY_PROGRAM for plan in suite.optimizers.values()):
         call(check_optimizers, suite.optimizers, suite.sweep.extra)
     if suite.first_steps or not suite.trains_programs:
@@ -68,7 +68,8 @@ def run_preflight(
     _say_about_arenas(study, probed, say)
     optimizers, costs = _measured_optimizers(study, slot, probed, call=call, say=say, last_message=began)
     study = replace(study, optimizers=optimizers)
-    _say_about_optimizers(study, costs, is_seed_said=bool(seed_message), say=say)
+    is_seed_said = bool(programs) and programs[0] in lost  # the first steps tell it only of the first program
+    _say_about_optimizers(study, costs, is_seed_said=is_seed_said, say=say)
     _check_extra(suite, optimizers.values())
     if any(cost.lacks_test for cost_of_arena in costs.values() for cost in cost_of_arena.values()):
         study = replace(study, suite=replace(suite, breaks=[*suite.breaks, "split"]))
@@ -163,7 +164,8 @@ def _say_about_optimizers(
 ) -> None:
     """Tell the user who gets the number of steps, what was noticed in the measured steps, and which arms are equal.
 
-    If `is_seed_said` is True, the user knows that the seed is lost. Last comes a notice on different weight decays.
+    If `is_seed_said` is True, the user knows that the seed of the first program is lost. Last comes a notice on
+    different weight decays.
     """
     optimizers = study.optimizers
     for name, optimizer in optimizers.items():

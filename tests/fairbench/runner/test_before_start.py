@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairbench.common.errors import ProgramError
-from fairbench.runner.trainings.before_start import checked_programs, lost_seed
+from fairbench.runner.trainings.before_start import checked_programs, seed_message, without_seed
 from fairbench.runner.trainings.order_of_checks import expected_time, order_of_checks
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import Overrides
@@ -65,23 +65,27 @@ def test_a_script_that_may_be_elsewhere_is_not_missing(folder, program):
 
 
 @pytest.mark.parametrize(
-    ("program", "variants", "settings", "code", "is_lost"),
+    ("program", "variants", "settings", "code", "lost"),
     [
-        ("python train.py", (), {}, "print(1)", True),
-        ("python train.py --seed {seed}", (), {}, "print(1)", False),
-        ("python train.py", ("base: S={seed}", "more: S={seed} --more"), {}, "print(1)", False),
-        ("python train.py", (), {"seed_env": "SEED"}, "print(1)", False),
-        ("python train.py", (), {"seeded": False}, "print(1)", False),
-        ("python train.py", (), {}, "from fairbench.trial import current", False),
-        ("./train", (), {}, "print(1)", False),
+        ("python train.py", (), {}, "print(1)", "program: its command has no {seed}"),
+        ("python train.py", ("a: S={seed}", "b:", "c: --c"), {}, "print(1)", "program of variant b, c: its command"),
+        ("python train.py --seed {seed}", (), {}, "print(1)", ""),
+        ("python train.py", ("base: S={seed}", "more: S={seed} --more"), {}, "print(1)", ""),
+        ("python train.py", (), {"seed_env": "SEED"}, "print(1)", ""),
+        ("python train.py", (), {"seeded": False}, "print(1)", ""),
+        ("python train.py", (), {}, "from fairbench.trial import current", ""),
+        ("./train", (), {}, "print(1)", ""),
     ],
 )
-def test_a_seed_that_cannot_reach_the_program_is_said(folder, program, variants, settings, code, is_lost):
+def test_a_seed_that_cannot_reach_the_program_is_said(folder, program, variants, settings, code, lost):
     Path("train.py").write_text(code)
     if program == "./train":
         Path("train.py").rename("train")
     programs = checked_programs(suite_of(program, *variants, **settings), DeviceSlot())
-    assert bool(lost_seed(programs)) == is_lost
+    without = without_seed(programs)
+    assert bool(without) == bool(lost)
+    if lost:
+        assert seed_message(without, programs).startswith(f"the seed does not reach the {lost}")
 
 
 def test_the_first_check_begins_with_the_last_variant_and_the_reference_is_the_last():

@@ -1,6 +1,6 @@
 """What can be said of the commands of training programs before any of them is started."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,15 +86,30 @@ def _check_script(program: Program) -> None:
     raise ProgramError(f"{named}, and there is no such file in {where}, where it runs; correct its path")
 
 
-def lost_seed(programs: Iterable[Program]) -> str:
-    """A message if no file of a program can take the seed of a trial; empty if one may, or if that is not known."""
-    for program in programs:
-        if not program.options.seeded or program.options.seed_env:
-            continue
-        if "seed" in program.command.placeholders or _may_ask(program):
-            continue
-        return f"{SEED_LOST}: its command has no {{seed}}, and its files do not use fairbench.trial; {PASS_SEED}"
-    return ""
+def without_seed(programs: Iterable[Program]) -> list[Program]:
+    """The programs that cannot take the seed of a trial. Those of which that is not known are left out."""
+    return [program for program in programs if not _may_take_seed(program)]
+
+
+def _may_take_seed(program: Program) -> bool:
+    """Whether a program can take the seed of a trial, needs none, or its files are not known."""
+    if not program.options.seeded or program.options.seed_env:
+        return True
+    return "seed" in program.command.placeholders or _may_ask(program)
+
+
+def seed_message(lost: Sequence[Program], programs: Sequence[Program]) -> str:
+    """The message on the programs that cannot take the seed. Variants are named where others can take it.
+
+    Args:
+        lost: the programs that cannot take the seed, at least one.
+        programs: all programs of the suite.
+    """
+    variants = [program.variant for program in lost if program.variant]
+    named = ""
+    if variants and len(lost) < len(programs):
+        named = f" of variant {', '.join(variants)}"
+    return f"{SEED_LOST}{named}: its command has no {{seed}}, and its files do not use fairbench.trial; {PASS_SEED}"
 
 
 def _may_ask(program: Program) -> bool:
