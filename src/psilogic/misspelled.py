@@ -15,12 +15,18 @@ OF_LIBRARIES = re.compile(r"(\w+_)?(lr|eps|weight_decay)(\d+|_\w+)?|betas\d|(\w+
 """Keys that libraries set in addition to AdamW's options, such as weight_decay_mult, and SAM's adaptive."""
 
 
-def refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
-    """Raise TypeError for a name that no argument of a constructor has, with the name of the nearest argument."""
+def refuse_unknown(optimizer: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError for a name that no argument of a constructor has, with the name of the nearest argument.
+
+    Args:
+        optimizer: the class that is constructed, for the message.
+        names: the names of a call.
+        known: the names that the constructor takes.
+    """
     for name in names:
         if name in known:
             continue
-        message = f"PsiLogic has no argument {name!r}"
+        message = f"{optimizer} has no argument {name!r}"
         near = difflib.get_close_matches(name, known, n=1, cutoff=SOMEHOW_NEAR)
         if near:
             message += f"; did you mean {near[0]!r}?"

@@ -258,11 +258,11 @@ class PsiLogic(Observable):
             with torch.set_grad_enabled(first["differentiable"]):
                 self._steps.take(self)
             return loss
-        if first["total_steps"]:
-            self._taken += 1
-            warn_of_a_longer_training(first, self._taken)
         # Wait until no other thread is in a step: two would count one step, and share what is cached.
         with self._lock.of_this_process(), torch.set_grad_enabled(first["differentiable"]), simulation(first["params"]):
+            if first["total_steps"]:
+                self._taken += 1
+                warn_of_a_longer_training(first, self._taken)
             self._steps.take(self)
         return loss
 

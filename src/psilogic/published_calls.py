@@ -49,8 +49,9 @@ def refusing(check: Callable[[Sequence[Any], Iterable[str]], None]) -> Callable[
         @wraps(constructor)
         def checked(*positional: P.args, **named: P.kwargs) -> None:
             refuse_gone(named)
-            refuse_unknown(named, known)
-            check(positional[1:], named.keys())
+            optimizer, *others = positional
+            refuse_unknown(type(optimizer).__name__, named, known)
+            check(others, named.keys())
             constructor(*positional, **named)
 
         return checked

@@ -14,7 +14,7 @@ from grids import pairwise
 from torch import nn
 from trajectories import gradients, ones_for, parameters, params_of, train, watch
 
-from psilogic import PsiLogic
+from psilogic import PsiLogic, PsiLogicGPT
 from psilogic.backends.cpu import kernels
 from psilogic.optimizer import DEFAULTS
 from psilogic.options import as_plain
@@ -461,6 +461,8 @@ def test_gradients_without_a_finite_norm_damage_their_element_only(bad, at, sign
 def test_a_misspelled_name_is_told():
     with pytest.raises(TypeError, match="has no argument 'gama'; did you mean 'gamma'"):
         PsiLogic(parameters(), gama=0.1)
+    with pytest.raises(TypeError, match="PsiLogicGPT has no argument 'gama'"):
+        PsiLogicGPT(parameters(), gama=0.1)
     group = {"params": parameters(), "gama": 0.1, "name": "head", "lr_scale": 3, "initial_lr": 0.1}
     with pytest.warns(UserWarning, match="has the key 'gama', which does nothing; did you mean 'gamma'") as warned:
         optimizer = PsiLogic([group])
