@@ -1,5 +1,6 @@
 """Optimizers with one fault each, for the checks of an optimizer; and a few that are sound."""
 
+import math
 import os
 import signal
 import sys
@@ -295,7 +296,11 @@ class Clips(Signs):
 
 
 class WarmsUp(Signs):
-    """Counts its steps in an attribute, and warms up by it."""
+    """Counts its steps in an attribute, and warms up by it. Another attribute differs from itself."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.lowest = math.nan
 
     def rate(self, group):
         return group["lr"] * min(1.0, self.steps / 20)
