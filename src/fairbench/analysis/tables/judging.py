@@ -53,26 +53,38 @@ def table_verdicts(source: Any, asked: Question) -> Judged:
     """
     if is_read_once(source):
         source = opened(source)
-    questions: list[str] = []
-    answered: set[str] = set()  # the arguments of the question that are assumed
-    while True:
-        try:
-            judged = _judged(source, asked)
-        except Unanswered as question:
-            if question.assumed.keys() & answered:
-                break  # it may come from the assumed answer
-            questions.append(str(question))
-            answered |= question.assumed.keys()
-            asked = asked.assuming(question.assumed)
-        except UsageError:
-            if not questions:
-                raise
-            break  # another answer may not lead to this
-        else:
-            if not questions:
-                return judged
-            break
+    try:
+        return _judged(source, asked)
+    except Unanswered as first:
+        questions = _with_later_questions(first, source, asked)
     raise UsageError(". Also, ".join(questions))
+
+
+def _with_later_questions(first: Unanswered, source: Any, asked: Question) -> list[str]:
+    """A question, and those that follow if each gets its assumed answer.
+
+    A second question about an assumed answer ends them: the true answer may not lead to it.
+    """
+    questions = []
+    assumed: set[str] = set()  # the arguments that have an assumed answer
+    question: Unanswered | None = first
+    while question is not None and not question.assumed.keys() & assumed:
+        questions.append(str(question))
+        assumed |= question.assumed.keys()
+        asked = asked.assuming(question.assumed)
+        question = _next_question(source, asked)
+    return questions
+
+
+def _next_question(source: Any, asked: Question) -> Unanswered | None:
+    """What the user must answer besides; None for nothing, and for another error: true answers may not lead to it."""
+    try:
+        _judged(source, asked)
+    except Unanswered as question:
+        return question
+    except UsageError:
+        return None
+    return None
 
 
 def _judged(source: Any, asked: Question) -> Judged:
