@@ -122,18 +122,25 @@ def _quantity(arm: ArmResults, seeds: Sequence[Seed], name: str, unit: str) -> Q
     value = _mean_total(seeds, name)
     tensor_steps = _mean_total(seeds, "tensor_steps")
     path_shares = _shares_of_path(seeds, name)
+    per_tensor_step = None
+    if tensor_steps:
+        per_tensor_step = value / tensor_steps
+    most_in = ""
+    most_share = None
     total_of_tensor = _mean_by_tensor(seeds, name)
-    largest_tensor = max(total_of_tensor, key=lambda tensor: total_of_tensor[tensor], default="")
+    if value and total_of_tensor:
+        most_in = max(total_of_tensor, key=lambda tensor: total_of_tensor[tensor])
+        most_share = total_of_tensor[most_in] / value
     return Quantity(
         arena=arm.arena,
         optimizer=arm.optimizer,
         quantity=name,
         unit=unit,
         value=value,
-        per_tensor_step=value / tensor_steps if tensor_steps else None,
+        per_tensor_step=per_tensor_step,
         of_path_length=fmean(path_shares) if path_shares else None,
-        most_in=largest_tensor if value else "",
-        most_share=total_of_tensor[largest_tensor] / value if value and largest_tensor else None,
+        most_in=most_in,
+        most_share=most_share,
         half_by=_half_by(quantity_curve(arm, name), value),
     )
 

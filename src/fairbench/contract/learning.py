@@ -1,5 +1,6 @@
 """Checks that the loss falls, that every tensor is trained, and that a learning rate has its usual meaning."""
 
+from collections.abc import Sequence
 from functools import partial
 from math import hypot
 
@@ -37,6 +38,10 @@ def trains(case: Case) -> tuple[Severity, str]:
 def idle(trainer: Trainer, steps: int) -> tuple[str, list[int]]:
     """Train for some steps, and look for tensors that have a gradient and never move, or that change their kind.
 
+    Args:
+        trainer: the training.
+        steps: the number of steps that count, at least 1.
+
     Returns:
         The fault in words, which is empty if there is none; and the steps with gradients in which no tensor moved. They
         do not count as steps, as far as `MOST_STEPS` allows.
@@ -45,17 +50,17 @@ def idle(trainer: Trainer, steps: int) -> tuple[str, list[int]]:
     start = weights(trainer)
     last = start
     kinds = _kinds(trainer)
-    trained: set[str] = set()
+    with_gradient: set[str] = set()
     skipped: list[int] = []
     for step in range(1, max(steps, MOST_STEPS) + 1):
         norms, _ = around_step(trainer, partial(_gradient_norms, trainer))
         least = LEAST_GRADIENT * max(norms)
         for name, norm in zip(names, norms, strict=True):
             if norm > least:
-                trained.add(name)
-        for name, old, new in zip(names, kinds, _kinds(trainer), strict=True):
-            if old != new:
-                return f"step {step} turns {name} from {old} into {new}", skipped
+                with_gradient.add(name)
+        other_kind = _other_kind(names, kinds, _kinds(trainer))
+        if other_kind:
+            return f"step {step} turns {other_kind}", skipped
         present = weights(trainer)
         if any(norms) and not any(moves(last, present)):
             skipped.append(step)
@@ -65,15 +70,26 @@ def idle(trainer: Trainer, steps: int) -> tuple[str, list[int]]:
     if len(skipped) == step:
         return f"no tensor moves in {step} steps, although there are gradients", skipped
     distances = moves(start, last)
-    still = [name for name, distance in zip(names, distances, strict=True) if distance == 0 and name in trained]
+    still = []
+    for name, distance in zip(names, distances, strict=True):
+        if distance == 0 and name in with_gradient:
+            still.append(name)
     if not still:
         return "", skipped
-    return f"{len(still)} of {len(trained)} tensors with a gradient never move, such as {still[0]}", skipped
+    return f"{len(still)} of {len(with_gradient)} tensors with a gradient never move, such as {still[0]}", skipped
 
 
 def _gradient_norms(trainer: Trainer) -> list[float]:
     """The norm of the gradient of each tensor; 0 for a tensor without a gradient."""
     return [0.0 if p.grad is None else float(p.grad.norm()) for p in trainer.params]
+
+
+def _other_kind(names: Sequence[str], before: Sequence[str], after: Sequence[str]) -> str:
+    """The first tensor whose kind has changed, with both kinds; empty if there is none."""
+    for name, old, new in zip(names, before, after, strict=True):
+        if old != new:
+            return f"{name} from {old} into {new}"
+    return ""
 
 
 def _kinds(trainer: Trainer) -> list[str]:
@@ -108,10 +124,12 @@ def every_tensor(case: Case) -> tuple[Severity, str]:
 def unused_parts(case: Case) -> tuple[Severity, str]:
     """Every state changes, and each public method is called."""
     trainer = case.training(1)
-    first = None if facts_of(case.optimizer.factory) else marks(trainer.optimizer)
+    after_first_step = None
+    if not facts_of(case.optimizer.factory):
+        after_first_step = marks(trainer.optimizer)
     for _ in range(1, case.steps):
         trainer.train_one_step()
-    found = unused(trainer.optimizer, trainer.needs.methods, first, trainer.needs.steps)
+    found = unused(trainer.optimizer, trainer.needs.methods, after_first_step, trainer.needs.steps)
     if not found:
         return "pass", "every state changes, and each public method is called"
     severity: Severity = "warn" if found[0].startswith("state") else "note"
@@ -142,7 +160,7 @@ def _moves_at(case: Case, factor: float, steps: tuple[int, int]) -> list[list[fl
     distances = []
     for step in range(first, second + 1):
         for group in trainer.optimizer.param_groups:
-            group["lr"] *= factor
+            group["lr"] *= factor  # the schedule sets it again in each step
         old = weights(trainer)
         trainer.train_one_step()
         if step in steps:
@@ -163,16 +181,16 @@ def lr_schedule(case: Case) -> tuple[Severity, str]:
     half = _moves_at(case, 0.5, steps)
     none = _moves_at(case, 0.0, steps)
     is_late = half[0] == whole[0] and half[1] != whole[1]  # it applies from the second step on, as in torch's ASGD
-    step = 1 if is_late else 0
+    judged = 1 if is_late else 0
     same = 0
-    for at_half, at_whole in zip(half[step], whole[step], strict=True):
+    for at_half, at_whole in zip(half[judged], whole[judged], strict=True):
         if at_half == at_whole and at_whole > 0:
             same += 1
     if same:
         return "fail", f"at half the lr a step moves {same} of {len(trainer.params)} tensors as far as before"
-    moved = hypot(*whole[step])
-    slower = hypot(*half[step])
-    still = hypot(*none[step])
+    moved = hypot(*whole[judged])
+    slower = hypot(*half[judged])
+    still = hypot(*none[judged])
     if moved == 0:
         return "fail", f"no step moves the weights in {MOST_STEPS} steps"
     if still > 0:

@@ -30,8 +30,10 @@ class Rank:
         rank_low: the best rank that is not ruled out: 1 + the number of optimizers that are better.
         rank_high: the worst rank that is not ruled out: the number of all optimizers - the number of those that are
             worse.
+        groups: letters of the groups that have it. Two optimizers share a letter where they are not separated.
         method: the test that separates them.
         p: p-value of Friedman's test that the optimizers do not differ over the arenas; None within an arena.
+        critical_difference: the difference of mean ranks that separates two optimizers; None within an arena.
     """
 
     arena: str
@@ -80,11 +82,11 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
         costs[arm.optimizer] = math.inf
         if arm.optimizer in means:
             costs[arm.optimizer] = -sign * means[arm.optimizer]
-    ranks: dict[str, float] = {}
+    rank_of: dict[str, float] = {}
     # no rank is known while trials are missing
     if all(arm.diverged or not arm.count("missing", "failed") for arm in arms):
         ranked = stats.rankdata([*costs.values()])
-        ranks = dict(zip(costs, ranked.tolist(), strict=True))
+        rank_of = dict(zip(costs, ranked.tolist(), strict=True))
     order = sorted(costs, key=costs.__getitem__)
     better = _separated_by_verdicts(arena, comparisons)
     rows = []
@@ -93,7 +95,7 @@ def within_arena(results: Results, arena: str, comparisons: Sequence[Comparison]
             arena=arena,
             optimizer=name,
             mean=means.get(name),
-            rank=ranks.get(name),
+            rank=rank_of.get(name),
             rank_low=bounds.low,
             rank_high=bounds.high,
             groups=bounds.groups,
@@ -129,9 +131,9 @@ def over_arenas(within: Sequence[Sequence[Rank]], alpha: float) -> list[Rank]:
     Source: Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 2006, section 3.2.
     """
     ranks_of_arenas = []
-    for ranks in within:
-        known = {rank.optimizer: rank.rank for rank in ranks if rank.rank is not None}
-        if len(known) == len(ranks):
+    for rows_of_arena in within:
+        known = {row.optimizer: row.rank for row in rows_of_arena if row.rank is not None}
+        if len(known) == len(rows_of_arena):
             ranks_of_arenas.append(known)
     if not ranks_of_arenas:
         return []
@@ -184,6 +186,11 @@ def critical_difference(k: int, n: int, alpha: float) -> float:
     """Nemenyi's critical difference of the mean ranks of k optimizers in n arenas.
 
         CD = q_alpha sqrt(k (k + 1) / (6 n)),    q_alpha: the studentized range of k and infinity, over sqrt(2)
+
+    Args:
+        k: the number of optimizers, at least 2.
+        n: the number of arenas, at least 1.
+        alpha: the level of the test, between 0 and 1.
 
     Source: Demsar 2006; Nemenyi, "Distribution-free multiple comparisons", thesis, Princeton 1963.
     """

@@ -79,7 +79,12 @@ def names_without_seed(names: Sequence[str]) -> list[str]:
     repeated = {optimizer: frozenset(seeds) for optimizer, seeds in seeds_of.items() if len(seeds) > 1}
     if len(repeated) < 2 or len(set(repeated.values())) > 1:
         return []  # the numbers may be a part of the optimizers' names
-    return [name for name in names if name not in numbers or numbers[name][0] not in repeated]
+    without = []
+    for name in names:
+        optimizer, _ = numbers.get(name, ("", ""))
+        if optimizer not in repeated:
+            without.append(name)
+    return without
 
 
 def _are_counted(numbers: Sequence[str]) -> bool:

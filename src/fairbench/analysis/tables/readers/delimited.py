@@ -41,7 +41,7 @@ def read(content: Content) -> TextRows:
 
 
 def _without_comments(lines: Sequence[str]) -> tuple[list[str], int]:
-    """Replace the comments above the table by empty lines. Also return their number."""
+    """The lines with empty ones in place of the comments above the table, and the number of these comments."""
     comments = len([*takewhile(_is_comment, lines)])
     kept = list(lines[comments:])
     if comments and kept and HAS_NUMERIC_CELL.search(kept[0]):
@@ -59,11 +59,12 @@ def _is_comment(line: str) -> bool:
 
 
 def _delimiter(lines: Sequence[str]) -> str | None:
-    """The delimiter that gives most cells in the first line; None for spaces."""
-    filled = [line for line in lines if line.strip()]
-    head = filled[0] if filled else ""
+    """The delimiter that gives most cells in the first line with text; None for spaces."""
+    head = next((line for line in lines if line.strip()), "")
     delimiter = max(DELIMITERS, key=lambda candidate: _cell_count(head, candidate))
-    return delimiter if delimiter in head else None
+    if delimiter in head:
+        return delimiter
+    return None
 
 
 def _split_at_spaces(name: str, lines: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,9 @@ CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 def files_of(source: object) -> list[Path]:
     """The files of a folder with the results of runs, or those of patterns or paths; empty for another source.
 
+    Args:
+        source: a folder, a pattern such as "runs/*.csv", or a list of files, folders and patterns.
+
     Raises:
         UsageError: a folder has files of several names, so that it is not certain which ones have the results.
     """
@@ -45,9 +48,12 @@ def files_of(source: object) -> list[Path]:
         return _files_of_folder(Path(source))
     if isinstance(source, str) and "*" in source and not Path(source).exists():
         return _files_of_pattern(Path(source))
-    if isinstance(source, list | tuple) and source and all(isinstance(path, str | os.PathLike) for path in source):
-        return [file for path in source for file in (files_of(path) or [Path(path)])]
-    return []
+    if not isinstance(source, list | tuple) or not all(isinstance(path, str | os.PathLike) for path in source):
+        return []
+    files: list[Path] = []
+    for path in source:
+        files += files_of(path) or [Path(path)]
+    return files
 
 
 def _files_of_pattern(pattern: Path) -> list[Path]:
@@ -57,7 +63,10 @@ def _files_of_pattern(pattern: Path) -> list[Path]:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
-    """The files with results in a folder and the folders in it. Of several checkpoints, only the last one counts."""
+    """The files with results in a folder and the folders in it: those of the usual name that most of them have.
+
+    Without a usual name they are all files whose endings are those of tables.
+    """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     counts = Counter(path.name for path in files if path.name in TABLES)
     if not counts:
@@ -67,10 +76,13 @@ def _files_of_folder(folder: Path) -> list[Path]:
     if len(names) > 1:
         ways = " or ".join(f"{folder}/*/{name}" for name in names)
         raise UsageError(f"{folder} has files of several names; give those with the results, as {ways}")
+    return _last_checkpoints(path for path in files if path.name == names[0])
+
+
+def _last_checkpoints(files: Iterable[Path]) -> list[Path]:
+    """The file of each run. Of a run with files in several checkpoints it is that of the last one."""
     last: dict[Path, Path] = {}
     for path in files:
-        if path.name != names[0]:
-            continue
         match = CHECKPOINT.fullmatch(path.parent.name)
         run = path.parent.parent if match else path.parent
         if run not in last or _checkpoint(path) > _checkpoint(last[run]):
@@ -101,7 +113,8 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     """One table with the rows of all files, and columns for what their paths, or settings in their folders, say.
 
     Args:
-        sheets: the tables of the files.
+        files: the files.
+        sheets: the table of each file.
         name: a regular expression with named groups, such as "(?P<optimizer>...)", that is looked for in each path;
             empty for the part of the paths that differs.
 
@@ -122,7 +135,7 @@ def joined(files: Sequence[Path], sheets: Sequence[Sheet], name: str) -> Sheet:
     all_columns = [*label_columns, *(column for column in columns if column not in label_columns)]
     table = Sheet(f"{len(files)} files", columns=all_columns, rows=rows, notes=notes, is_joined=True)
     if RUN in label_columns:
-        return table
+        return table  # what the differing parts say is found later, from this column
     return replace(table, example=f"path {parts[0]}", origins=labels[0])
 
 
@@ -153,30 +166,39 @@ def _labels(files: Sequence[Path], parts: Sequence[str], columns: Mapping[str, N
 
 def _labels_of_runs(files: Sequence[Path], names: Sequence[str], known: set[str]) -> list[Mapping[str, str]]:
     """What the settings in the folders of runs, or else the names of the runs say; see `_labels`."""
-    said = [role for role, words in (("arena", ARENA), ("seed", SEED)) if known & set(words)]
     of_settings = labels_of_settings(files, known)
     if all("optimizer" in label for label in of_settings):
         return [{RUN: name, **label} for name, label in zip(names, of_settings, strict=True)]
-    if not known & set(OPTIMIZER) and all(SAYS_NOTHING.fullmatch(name) for name in names):
+    whole_names: list[Mapping[str, str]] = [{RUN: name} for name in names]
+    if known & set(OPTIMIZER):
+        return whole_names
+    if all(SAYS_NOTHING.fullmatch(name) for name in names):
         raise UsageError(
             f"no optimizer is in the paths {some(names)}; rename the folders, such as adamw-1, or give --name "
             "'(?P<optimizer>...)...(?P<seed>...)', a regular expression of the paths"
         )
-    if not known & set(OPTIMIZER):
-        grid = labels_of_grid(names, [file.as_posix() for file in files], f"{len(files)} files: their paths")
-        if not grid and not any(map(is_optimizer, names)):
-            grid = labels_of_data_sets(names)  # the tables say the optimizers
-        if grid:
-            # without what the columns of the tables say
-            return [{role: text for role, text in label.items() if role not in said} for label in grid]
-    return [{RUN: name} for name in names]
+    grid = labels_of_grid(names, [file.as_posix() for file in files], f"{len(files)} files: their paths")
+    if not grid and not any(map(is_optimizer, names)):
+        grid = labels_of_data_sets(names)  # columns of the tables may be the optimizers
+    if not grid:
+        return whole_names
+    in_columns = [role for role, words in (("arena", ARENA), ("seed", SEED)) if known & set(words)]
+    return [{role: text for role, text in label.items() if role not in in_columns} for label in grid]
 
 
 def _differing_parts(files: Sequence[Path]) -> list[str]:
     """The paths without the folders at their beginning, and without the names at their end, that all share."""
-    parts = [list(file.with_suffix("").parts) for file in files]
-    while all(len(path) > 1 for path in parts) and len({path[0] for path in parts}) == 1:
-        parts = [path[1:] for path in parts]
-    while all(len(path) > 1 for path in parts) and len({path[-1] for path in parts}) == 1:
-        parts = [path[:-1] for path in parts]
-    return ["/".join(path) for path in parts]
+    paths = [file.with_suffix("").parts for file in files]
+    while _share_part(paths, 0):
+        paths = [path[1:] for path in paths]
+    while _share_part(paths, -1):
+        paths = [path[:-1] for path in paths]
+    return ["/".join(path) for path in paths]
+
+
+def _share_part(paths: Sequence[Sequence[str]], position: int) -> bool:
+    """Whether all paths have the same part at a position, and are not empty without it."""
+    if any(len(path) < 2 for path in paths):
+        return False
+    parts = {path[position] for path in paths}
+    return len(parts) == 1
