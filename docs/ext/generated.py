@@ -61,6 +61,8 @@ COMPARED: Mapping[str, type] = {
 """The files of `fairbench compare A B` and `fairbench compare DIR paper`."""
 SEARCHED = Field("NAME", "any", "each further hyperparameter that the suite searches")
 """The column of a hyperparameter that the suite searches."""
+USAGE_WIDTH = 88
+"""The columns of the usage of a command."""
 SET_BY_FAIRBENCH = {"name", "facts", "cell", "size"}
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "table"}
 PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLogicViT: VIT}
@@ -69,14 +71,15 @@ PRESETS: Mapping[type[Preset], Any] = {PsiLogicNLP: NLP, PsiLogicGPT: GPT, PsiLo
 def command() -> Lines:
     """Every command with its options, an example and its exit codes."""
     for each in _commands(parser()):
-        each.formatter_class = _wide_formatter
+        usage = argparse.RawDescriptionHelpFormatter(each.prog, width=USAGE_WIDTH)
+        usage.add_usage(each.usage, each._actions, each._mutually_exclusive_groups)
         about, _, example = (each.description or "").partition("\n\nExample:\n")
         yield f"## {each.prog}"
         yield ""
         yield escaped(about)
         yield ""
         yield "```text"
-        yield each.format_usage().strip()
+        yield usage.format_help().strip()
         yield "```"
         for group in each._action_groups:
             yield from _options(group)
@@ -88,10 +91,6 @@ def command() -> Lines:
         yield ""
         yield escaped(each.epilog or "")
         yield ""
-
-
-def _wide_formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, width=88)
 
 
 def _commands(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

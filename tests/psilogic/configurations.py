@@ -51,6 +51,15 @@ def chosen(*names):
     return cases
 
 
+def represented(cases):
+    """Cases that begin with the name of a configuration: without one of TOGETHER, they have the marker soak."""
+    parameters = []
+    for name, *values in cases:
+        marks = () if name in TOGETHER else pytest.mark.soak
+        parameters.append(pytest.param(name, *values, marks=marks))
+    return parameters
+
+
 def _joins_tensors(options):
     return "chaos_scope" in options or "max_grad_norm" in options
 

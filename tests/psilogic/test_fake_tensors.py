@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from configurations import CONFIGURATIONS, TOGETHER
+from configurations import CONFIGURATIONS, TOGETHER, represented
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
@@ -19,7 +19,9 @@ def backward(model):
     model(torch.ones(2, 4)).sum().backward()
 
 
-@pytest.mark.parametrize(("name", "flags"), [*product(CONFIGURATIONS, [{}]), *product(TOGETHER, FLAGS)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "flags"), represented([*product(CONFIGURATIONS, [{}]), *product(TOGETHER, FLAGS)]), ids=str
+)
 def test_fake_tensors_are_stepped(name, flags):
     """Within the mode and after it, as estimations of memory do."""
     options = CONFIGURATIONS[name]

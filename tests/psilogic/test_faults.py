@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, TOGETHER, assert_same, build, snapshot, trace
+from configurations import ACTIVE, CONFIGURATIONS, TOGETHER, assert_same, build, represented, snapshot, trace
 from torch import nn
 from trajectories import duplicates, gradients, parameters, set_gradients, watch
 
@@ -88,7 +88,7 @@ OVERFLOWING = [(1e20,), (1e30,), (3e38,)]
 
 @pytest.mark.parametrize(
     ("name", "fused", "magnitudes"),
-    [*product(CONFIGURATIONS, [None], [HARMLESS]), *product(TOGETHER, [None, False], OVERFLOWING)],
+    represented([*product(CONFIGURATIONS, [None], [HARMLESS]), *product(TOGETHER, [None, False], OVERFLOWING)]),
     ids=str,
 )
 def test_no_finite_gradient_makes_a_parameter_infinite(name, fused, magnitudes):

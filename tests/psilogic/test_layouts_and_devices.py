@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, some, trace, truth
+from configurations import ACTIVE, CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, represented, some, trace, truth
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -141,10 +141,12 @@ class Transfers(TorchDispatchMode):
 
 @pytest.mark.parametrize(
     ("name", "flags"),
-    [
-        *product(CONFIGURATIONS, [{}]),
-        *product(TOGETHER, [{"capturable": True}, TENSOR_LR, {"foreach": False, "fused": False}]),
-    ],
+    represented(
+        [
+            *product(CONFIGURATIONS, [{}]),
+            *product(TOGETHER, [{"capturable": True}, TENSOR_LR, {"foreach": False, "fused": False}]),
+        ]
+    ),
     ids=str,
 )
 def test_no_transfer_to_a_gpu_is_waited_for(name, flags, monkeypatch):

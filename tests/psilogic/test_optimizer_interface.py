@@ -6,7 +6,18 @@ from itertools import product
 
 import pytest
 import torch
-from configurations import ACTIVE, CONFIGURATIONS, PER_TENSOR, STEPS, TOGETHER, assert_same, build, snapshot, trace
+from configurations import (
+    ACTIVE,
+    CONFIGURATIONS,
+    PER_TENSOR,
+    STEPS,
+    TOGETHER,
+    assert_same,
+    build,
+    represented,
+    snapshot,
+    trace,
+)
 from torch import nn
 from trajectories import SHAPES, gradients, ones_for, parameters, params_of, watch
 
@@ -17,7 +28,7 @@ from psilogic import PsiLogic
 
 @pytest.mark.parametrize(
     ("name", "outside"),
-    [*product(CONFIGURATIONS, [torch.no_grad]), *product(TOGETHER, [torch.enable_grad])],
+    represented([*product(CONFIGURATIONS, [torch.no_grad]), *product(TOGETHER, [torch.enable_grad])]),
 )
 def test_closures(name, outside):
     """The closure computes gradients in any grad mode; its loss is returned, and the grad mode is restored."""
@@ -159,7 +170,9 @@ def pickled(x):
     return pickle.loads(pickle.dumps(x))
 
 
-@pytest.mark.parametrize(("name", "copied"), [*product(CONFIGURATIONS, [pickled]), *product(TOGETHER, [copy.deepcopy])])
+@pytest.mark.parametrize(
+    ("name", "copied"), represented([*product(CONFIGURATIONS, [pickled]), *product(TOGETHER, [copy.deepcopy])])
+)
 def test_copies_in_mid_run_continue_bit_by_bit(name, copied):
     options = CONFIGURATIONS[name]
     script = gradients(STEPS, every=15)

@@ -13,6 +13,7 @@ from configurations import (
     build,
     chosen,
     one_by_one,
+    represented,
     trace,
     truth,
 )
@@ -27,8 +28,8 @@ NON_LEAF_GRADIENTS = pytest.mark.filterwarnings("ignore:The .grad attribute of a
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        *product(CONFIGURATIONS, [{"fused": False}]),
-        *product(TOGETHER, [{"fused": False}, {"fused": False, "capturable": True}]),
+        *represented(product(CONFIGURATIONS, [{"fused": False}])),
+        *product(TOGETHER, [{"fused": False, "capturable": True}]),
     ],
     ids=str,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from textwrap import fill
 
@@ -39,6 +39,7 @@ GROUPS = {
 """The commands as the help lists them."""
 
 
+@cache  # a process that runs many commands, as the tests do, would need longer for this than for most commands
 def parser() -> Parser:
     """The parser of the command line, with all commands."""
     top = Parser(

@@ -1,5 +1,6 @@
 """The arenas' models against those of transformers and diffusers, which the first studies used, bit by bit."""
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import pytest
@@ -110,13 +111,18 @@ def scaled_down(value):
     return value // 4 if value > 32 else value
 
 
-WIDE = 100
+OWN_CASES = (
+    # attention in every level, and a batch from which on the layout of inputs is another one
+    Case("ddpm", {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}, batch_size=5),
+    Case("ddpm", {"channels": [8, 16], "norm_groups": 4, "attention_levels": [1]}, batch_size=64),
+)
+CASES_OF_TASK = 2
+"""The first cases of each task have no marker. The others differ from them in sizes alone, and have the marker soak."""
 
 
 def cases():
-    """The models of all suites, scaled down, and one with attention in every level."""
-    attends_everywhere = {"channels": [8, 16, 24], "norm_groups": 4, "attention_levels": [0, 1, 2]}
-    found = [Case("ddpm", attends_everywhere, batch_size=5)]
+    """Those above, and the models of all suites, scaled down."""
+    found = [*OWN_CASES]
     for suite in map(load_suite, suite_names()):
         for name, arena in suite.arenas.items():
             task = suite.task(name)
@@ -134,11 +140,13 @@ def cases():
 
 
 def marked_cases():
-    """The cases as parameters. Wide transformers, which differ from others in nothing else, have the marker soak."""
+    """The cases as parameters."""
     parameters = []
+    seen = Counter()
     for case in cases():
-        is_wide = case.task == "gpt" and case.model["hidden_size"] > WIDE
-        parameters.append(pytest.param(case, marks=pytest.mark.soak if is_wide else ()))
+        seen[case.task] += 1
+        is_kept = seen[case.task] <= CASES_OF_TASK
+        parameters.append(pytest.param(case, marks=() if is_kept else pytest.mark.soak))
     return parameters
 
 

@@ -28,6 +28,7 @@ from fairbench.cli.parser import parser
 from fairbench.report import study as report
 from fairbench.runner.executors.executor import NO_CHANGES
 from fairbench.runner.executors.local import ProcessExecutor
+from fairbench.runner.measurements import optimizer_and_seconds
 from fairbench.suites.loader import load_suite
 from fairbench.suites.overrides import overridden
 from fairbench.training.environment import environment_of_program
@@ -38,7 +39,7 @@ STEPS = 12
 """No trial of the arenas that the pages define is longer."""
 SEEDS = 3
 """No study has more of them."""
-SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 40", "steps = 6")
+SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 20", "steps = 6")
 SMALLER = SMALLER.replace("budget = 3", "budget = 2")
 """What every page gets in place of the suite `mini`."""
 MORE = {
@@ -47,8 +48,8 @@ MORE = {
 [arenas.gpt]
 metric = "loss"
 margin = 0.02
-sweep_steps = 6
-steps = 6
+sweep_steps = 5
+steps = 5
 batch_size = 8
 data = { source = "stdlib", context = 16, evaluated = 16 }
 model = { hidden_size = 8, layers = 1, heads = 1 }
@@ -56,9 +57,9 @@ model = { hidden_size = 8, layers = 1, heads = 1 }
 [arenas.resnet]
 metric = "accuracy"
 margin = 0.02
-sweep_steps = 6
-steps = 6
-batch_size = 8
+sweep_steps = 5
+steps = 5
+batch_size = 2
 data = { source = "digits", image_size = 16 }
 model = { width = 2 }
 """,
@@ -91,6 +92,9 @@ FOLLOWED[r"run .*--seeds 10"] = run_options, "trains 40 times"
 FOLLOWED[r"(run|plan) .*(paper|--data-root)"] = run_options, "want the paper's data, and most of them a GPU"
 FOLLOWED[r"run .*--timing"] = run_options, "has longer trials besides; test_main.py runs it"
 FOLLOWED[r"run .*--ray"] = run_options, "start a cluster, or need one; test_ray.py does"
+FOLLOWED[r"run mini --output-dir (results|shared)/mini$"] = run_options, "is the first study again"
+FOLLOWED[r"run mini .*--reference Lion"] = run_options, "differs from the first study by its options alone"
+FOLLOWED[r"run (--suite )?sines\.toml"] = run_options, "trains the arena of the page three times"
 FOLLOWED[r"run smoke"] = run_options, "is nearly the smaller suite"
 FOLLOWED[r"run --program"] = run_options, "starts torch for each trial; test_programs.py runs such a study"
 FOLLOWED[r"noise"] = only_parsed, "starts the program; test_variant_studies.py does it"
@@ -177,9 +181,10 @@ def drawn_once(draw):
 
 
 class TrainedOnce(ProcessExecutor):
-    """Trains a trial that several studies have only once, and gives its record to all of them."""
+    """Trains a trial that several studies have only once, and gives its record to all of them. So with measurements."""
 
     records: ClassVar = {}
+    results: ClassVar = {}
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -190,6 +195,15 @@ class TrainedOnce(ProcessExecutor):
             self.known.append(self.records[spec.id])
         else:
             super().submit(spec, limit, changes)
+
+    def call(self, function, *arguments):
+        key = repr((function, arguments))
+        if function is optimizer_and_seconds:
+            study, name, plan, slot, probed = arguments
+            key = repr((name, plan, slot, probed, study.arenas, study.suite.arenas, study.suite.training))
+        if key not in self.results:
+            self.results[key] = super().call(function, *arguments)
+        return self.results[key]
 
     def collect(self, patience=inf):
         if self.known:
@@ -279,7 +293,7 @@ def test_the_page_on_arenas_is_what_its_commands_do(user):
     assert f"fairbench {command}\n" in user.printed("new-arena")
     widths = {name: plan.model["width"] for name, plan in load_suite("sines.toml").arenas.items()}
     assert widths == {"sine": 64, "sine-wide": 256, "sine-long": 64}
-    page = Path("results/sines/report.html").read_text()
+    page = Path("results/noisy_sine/report.html").read_text()
     assert "MLP, noisy sine" in page
     assert "defined by the arena" in page
     assert "images (path pictures, size 32): prepared in" in user.printed("run --arenas vit,resnet")

@@ -83,12 +83,20 @@ def test_damaged_files_are_named_and_the_rest_continues(tiny_run, tiny_folder, c
     command("status", "out", "--exit-code")
 
 
-def test_the_command_of_the_papers_authors(tiny_folder, command):
-    """An output directory is not used for two suites."""
-    command("--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1", "--timing")
-    assert (tiny_folder / "out" / "report.html").exists()
+SMOKE = ["--smoke-test", "--device", "cpu", "--output-dir", "out", "--workers", "1"]
+
+
+@pytest.mark.soak
+def test_timing_trials_of_a_command(tiny_folder, command):
+    command(*SMOKE, "--timing")
     costs = list(csv.DictReader((tiny_folder / "out" / "cost.csv").open()))
     assert [(row["optimizer"], row["trials"]) for row in costs] == [("AdamW", "5"), ("PsiLogic", "5")]
+
+
+def test_the_command_of_the_papers_authors(tiny_folder, command):
+    """An output directory is not used for two suites."""
+    command(*SMOKE)
+    assert (tiny_folder / "out" / "report.html").exists()
     assert "out holds suite 'smoke', not 'tiny'; choose another --output-dir" in command(*HERE, code=2)
     shown = command("--data-root", "./data", "--output-dir", "results/full", code=2)
     datasets = ("tinystories", "cifar100", "tiny-imagenet", "celeba")

@@ -145,7 +145,15 @@ COST = [
 ]
 
 
-@pytest.mark.parametrize("case", [*LEARNING, *GROUPS, *REPEATING, *GLOBAL_SETTINGS, *GRADIENTS, *COST], ids=str)
+SIMILAR = ("Skips, parameter groups", "Skips, lr schedule", "Forgets, resumes", "Masters32, loaded weights")
+SIMILAR += ("Sharp, long training", "Sharp, unused parts")
+"""Another case has the same severity of the same check, for nearly the same reason."""
+CASES = []
+for case in (*LEARNING, *GROUPS, *REPEATING, *GLOBAL_SETTINGS, *GRADIENTS, *COST):
+    CASES.append(pytest.param(case, marks=pytest.mark.soak if str(case) in SIMILAR else (), id=str(case)))
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_each_fault_fails_its_check_and_what_is_sound_passes(case, executor):
     factory = case.optimizer
     if ":" not in factory:

@@ -111,6 +111,7 @@ def test_what_a_session_refuses_trains_nothing(tmp_path, monkeypatch, capsys):
     assert gate(capsys, "status")[1]["runs"] == 6
 
 
+@pytest.mark.soak
 def test_a_session_that_was_stopped_in_its_calibration_is_replaced_by_one_with_another_command(
     tmp_path, monkeypatch, capsys
 ):

@@ -127,7 +127,7 @@ def cut(figure, boxes):
     return found
 
 
-@pytest.mark.parametrize("width", [COLUMN_WIDTH, TEXT_WIDTH])
+@pytest.mark.parametrize("width", [COLUMN_WIDTH, pytest.param(TEXT_WIDTH, marks=pytest.mark.soak)])
 def test_text_of_a_paper_is_inside_and_leaves_space(analyses, width):
     drawings = draw_figures(analyses, width, NORMAL_TEXT)
     names = set()

@@ -230,7 +230,7 @@ return [...document.querySelectorAll('.scroll')].map((e) => [
 """
 
 
-@pytest.mark.parametrize("width", [NARROWEST, PHONE, DESKTOP])
+@pytest.mark.parametrize("width", [NARROWEST, pytest.param(PHONE, marks=pytest.mark.soak), DESKTOP])
 def test_it_fits_the_window(driver, width):
     """Also words that never end. Only tables that scroll are tab stops, and heads of columns do not run together."""
     show(driver, width, "dark")

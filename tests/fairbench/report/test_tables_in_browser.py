@@ -35,7 +35,8 @@ SEVERITIES = ["fail", "warn", "note"]
 @pytest.mark.parametrize(
     ("page", "table", "column", "key"),
     [
-        ("real", "metrics", 3, float), ("real", "verdicts", 1, float), ("real", "comparisons", 9, float),
+        ("real", "metrics", 3, float), pytest.param("real", "verdicts", 1, float, marks=pytest.mark.soak),
+        pytest.param("real", "comparisons", 9, float, marks=pytest.mark.soak),
         ("real", "budget", 1, str.casefold), ("browser", "audit", 1, SEVERITIES.index),
     ],
 )  # fmt: skip

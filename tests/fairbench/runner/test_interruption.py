@@ -75,12 +75,7 @@ def test_an_interrupted_study_ends_like_an_undisturbed_one(finished):
     assert "finished trials are kept" in output
     assert not any(word in output for word in ("Traceback", "Exception ignored", "leaked")), output
 
-    third = study.start(2)
-    wait_for_checkpoint()
-    study.kill_worker(third)
-    study.stop(third, signal.SIGTERM)
     records = {path: path.stat().st_mtime_ns for path in study.ended_records()}
-
     study.drivers.clear()  # all have ended as they should
     study.end_here()
     assert {path: path.stat().st_mtime_ns for path in records} == records, "finished trials were run again"
@@ -108,7 +103,10 @@ def test_a_study_that_is_disturbed_fifty_times_ends_like_an_undisturbed_one(tmp_
             print(f"SOAK_SEED={seed}: {len(study.done)} disturbances: {study.done}", file=sys.stderr)
 
 
-@pytest.mark.parametrize(("kill", "code"), [(signal.SIGINT, STOPPED), (signal.SIGTERM, TO_BE_CONTINUED)])
+@pytest.mark.parametrize(
+    ("kill", "code"),
+    [(signal.SIGINT, STOPPED), pytest.param(signal.SIGTERM, TO_BE_CONTINUED, marks=pytest.mark.soak)],
+)
 def test_a_signal_while_libraries_load_is_quiet(finished, kill, code):
     driver = Disturbed(finished.folder, random.Random(0), finished.words, "early").start()
     while not below(driver.process.pid):  # the workers' server

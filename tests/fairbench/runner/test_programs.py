@@ -234,14 +234,12 @@ def test_no_first_check_is_a_choice(tmp_path, monkeypatch):
     assert preflight.unmeasured == ["mine"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kills", "ray"), [(1, False), *(pytest.param(20, x, marks=pytest.mark.soak) for x in (False, True))]
-)
-def test_a_study_that_is_killed_ends_like_an_undisturbed_one(tmp_path, kills, ray):
+@pytest.mark.soak
+@pytest.mark.parametrize("ray", [False, True])
+def test_a_study_that_is_killed_twenty_times_ends_like_an_undisturbed_one(tmp_path, ray):
     seed = int(os.environ.get("SOAK_SEED", time.time_ns() % 10_000))
     chance = random.Random(seed)
-    left = kills
+    left = 20
     kinds = ("kill -9 of a driver", "kill -9 of a worker", "kill -9 of all", "SIGTERM", "SIGUSR1", "Ctrl-C")
 
     def study(name):
@@ -339,6 +337,19 @@ def begun(folder, spec, attempt=1):
         return fairbench.trial.current()
 
 
+def test_of_several_processes_the_first_one_reports(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path)
+    reported = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)  # as torchrun sets it
+        trial = begun(tmp_path / rank, program_spec())
+        trial.log(trial.steps, train_loss=1.0)
+        trial.result(val={"loss": 2.0})
+        reported.append((tmp_path / rank / "metrics.jsonl").exists())
+    assert reported == [True, False]
+
+
 def psilogic_spec(**changes):
     spec = program_spec(steps=20)
     options = {"lr": 0.01, "chaos_warmup": 0, "weight_decay": 0.1}
@@ -427,8 +438,8 @@ def test_the_arena_gpt_as_a_program_gives_the_same_bits(gpt):
         assert getattr(program.result.hashes, weights) == getattr(arena.result.hashes, weights)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("more", ["", pytest.param(" --fsdp", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("more", ["", " --fsdp"])
 def test_two_processes_give_the_losses_of_one(gpt, more):
     arena, spec = gpt
     command = f"torchrun --standalone --nproc-per-node 2 arena_gpt.py{more}"

@@ -201,6 +201,7 @@ Path("seen.json").write_text(json.dumps([sockets, record], default=plain_values)
 """
 
 
+@pytest.mark.soak
 def test_the_cluster_of_one_study_is_not_reachable_from_outside_and_repeats_a_lost_trial(tmp_path, monkeypatch):
     """Neither its head nor its node, its driver or its workers; of these one is killed."""
     write_tiny(tmp_path)

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ from statistics import stdev
 
 import disturbed
 import programs
+import psutil
 import pytest
-from disturbed import Disturbed, results, tables
+from disturbed import TO_BE_CONTINUED, Disturbed, results, tables
 
 import fairbench as fb
 from fairbench.cli.main import main
@@ -63,10 +65,16 @@ def is_loaded(module, by):
     return printed == "True\n"
 
 
+@pytest.mark.soak
 def test_processes_of_programs_load_nothing_that_only_a_step_of_torch_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs.write_program(tmp_path)
     assert not is_loaded("torch._dynamo", by=load_suite("mine.toml"))
+
+
+def test_processes_of_variants_load_no_torch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_program(tmp_path, 0)
     variants = load_suite("program", Overrides(variants=parsed_variants(["base", "more: 1"], PROGRAM)))
     assert not is_loaded("torch", by=variants)
 
@@ -109,6 +117,67 @@ def test_trials_of_changed_code_are_said_before_the_first_check_and_count_again_
         assert text.index(said) < text.index("measuring program")
         assert "the plan was changed" not in text
     assert len(list(Path("out/trials").glob("*.json*"))) == 8, "the first trials were not trained again"
+
+
+RESUMING = """
+import json, random, sys, time
+from pathlib import Path
+seed, steps, out, *words = sys.argv[1:]
+checkpoint = Path(out, "checkpoint")
+done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+for step in range(done + 1, int(steps) + 1):
+    if not Path("quick").exists():
+        time.sleep(0.03)
+    loss = random.Random(f"{seed} {step}").random() + len(words)
+    with open(f"{out}/metrics.jsonl", "a") as file:
+        file.write(json.dumps({"step": step, "val/loss": loss, "train/loss": loss}) + "\\n")
+    checkpoint.with_suffix(".new").write_text(str(step))
+    checkpoint.with_suffix(".new").replace(checkpoint)
+"""
+
+
+def program_of(driver):
+    """The process of the program that a driver runs."""
+    below = psutil.Process(driver.process.pid).children(recursive=True)
+    (process,) = [each for each in below if "train.py" in each.cmdline()]
+    return process
+
+
+@pytest.mark.slow
+def test_a_study_of_programs_that_is_killed_and_stopped_ends_like_an_undisturbed_one(tmp_path):
+    """First a program is killed, then a driver; the next driver gets SIGTERM. No process loads torch."""
+    words = ("run", "--program", PROGRAM, "--variant", "base", "--variant", "more: 1", *OPTIONS)
+    words = (*words, "--steps", "20", "--seeds", "2")
+    studies = {}
+    for name in ("calm", "disturbed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(RESUMING)
+        studies[name] = Disturbed(tmp_path / name, random.Random(0), words=words)
+    calm = studies["calm"]
+    study = studies["disturbed"]
+
+    def checkpoints():
+        return {(path, path.stat().st_mtime_ns) for path in study.out.glob("checkpoints/*/checkpoint")}
+
+    def wait_for_checkpoint():
+        before = checkpoints()
+        study.wait_for(lambda: checkpoints() - before)
+
+    (calm.folder / "quick").touch()
+    calm.end_here()
+    driver = study.start()
+    wait_for_checkpoint()
+    program_of(driver).kill()
+    wait_for_checkpoint()
+    study.kill_driver(driver)
+    driver = study.start()
+    wait_for_checkpoint()
+    study.stop(driver, signal.SIGTERM)
+    assert driver.process.returncode == TO_BE_CONTINUED
+    (study.folder / "quick").touch()
+    study.end_here()
+    assert results(study.out) == results(calm.out)
+    assert tables(study.out) == tables(calm.out)
 
 
 @pytest.mark.slow

@@ -27,9 +27,14 @@ META = torch.device("meta")
 WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero")
 
 
+SMALL_MODELS = {"resnet": {"width": 2}, "ddpm": {"channels": [4, 4]}}
+"""Models of the suite `mini` that are smaller here: most of the time is their first step."""
+
+
 def spec_of(arena, optimizer="AdamW", **data):
+    model = {f"arenas.{arena}.model.{name}": value for name, value in SMALL_MODELS.get(arena, {}).items()}
     settings = {f"arenas.{arena}.data.{name}": value for name, value in data.items()}
-    overrides = Overrides(arenas=[arena], optimizers=[optimizer], settings=settings, reference=optimizer)
+    overrides = Overrides(arenas=[arena], optimizers=[optimizer], settings={**model, **settings}, reference=optimizer)
     suite = load_suite("mini", overrides)
     return trial_spec(study_of(suite), arena, optimizer, "sweep", 1e-3, seed=0)
 

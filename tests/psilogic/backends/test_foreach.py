@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 import torch
-from configurations import CONFIGURATIONS, STEPS, assert_same, build, trace, truth
+from configurations import CONFIGURATIONS, STEPS, TOGETHER, assert_same, build, trace, truth
 from grids import pairwise
 from launches import CUDA_13, OLDER, count
 from torch import nn
@@ -47,7 +47,7 @@ CUT = [(), (5,), (0,), (7, 3), (2, 3, 2, 2), (3, 40), (1, 5, 6), (50,), (2, 3, 9
 
 @pytest.mark.parametrize(
     ("options", "dtype", "device"),
-    pairwise([*CONFIGURATIONS.values(), {"bf16_update": "kahan"}], [torch.float64, torch.bfloat16], ["cpu", "gpu"]),
+    pairwise([*TOGETHER.values(), {"bf16_update": "kahan"}], [torch.float64, torch.bfloat16], ["cpu", "gpu"]),
     ids=str,
 )
 def test_batches_change_no_bit(options, dtype, device, monkeypatch, request):

@@ -37,10 +37,13 @@ def needs_blocks(name):
     return any(option in CONFIGURATIONS[name] for option in (*PROCESSING, "quantum_decay"))
 
 
-PROCESSED = [name for name in CONFIGURATIONS if needs_blocks(name)]
+BLOCKS = [(1, "everything"), (256, "everything")]
+for name in filter(needs_blocks, CONFIGURATIONS):
+    marks = () if name in TOGETHER else pytest.mark.soak
+    BLOCKS.append(pytest.param(17, name, marks=marks))
 
 
-@pytest.mark.parametrize(("block", "name"), [*product([17], PROCESSED), *product([1, 256], ["everything"])])
+@pytest.mark.parametrize(("block", "name"), BLOCKS)
 def test_wherever_blocks_end(monkeypatch, torch_kernels, name, block):
     """Blocks end within tensors, between rows, within rows, and hold several tensors."""
     shapes = {1: SMALL, 17: MEDIUM, 256: LARGER}[block]
@@ -132,9 +135,9 @@ def test_quantum_decay_of_bfloat16_rounds_the_parameter_only(execution):
     assert ((ours - exact).abs() <= 0.51 * ulp + 2e-6).all()
 
 
-@pytest.mark.parametrize("options", TOGETHER.values(), ids=TOGETHER)
-def test_the_same_run_twice_is_the_same(torch_kernels, options):
+def test_the_same_run_twice_is_the_same(torch_kernels):
     """With two threads; all other tests use one."""
+    options = CONFIGURATIONS["everything"]
     shapes = [(90_000,), (40, 170), (5,)]  # the first is large enough for two threads
     script = gradients(7, shapes, torch.float32, every=6)
     runs = []

@@ -192,7 +192,7 @@ def every_option_in_every_dtype():
         elif dtype == torch.float32:
             chosen = (0, 3, 5, 6, 8, 15)
         else:
-            chosen = (0, 2, 15)
+            chosen = (15,)
         for seed in chosen:
             quantum, mean, scale, by_rows = every_option[seed]
             Problem(FEW, dtype, by_rows=by_rows, scale=scale, mean=mean, quantum=quantum, seed=seed).check()
@@ -208,7 +208,8 @@ def all_kinds_of_shapes():
 @case
 def sizes_around_those_of_chunks():
     Problem(AROUND + LONG, torch.float32).check()
-    Problem(AROUND, torch.float32, scale=False, mean=False, quantum=False).check()
+    if SOAK:
+        Problem(AROUND, torch.float32, scale=False, mean=False, quantum=False).check()
     Problem([(2 * CHUNK + 16,), (2 * CHUNK - 1,), (3, CHUNK + 1)], torch.bfloat16).check()
     Problem([(CHUNK // 2 + 16,), (CHUNK // 2 - 1,), (3, CHUNK // 2 + 1)], torch.float64).check()
 
@@ -448,7 +449,9 @@ def summed_shapes():
 @smaller_parts()
 def statistics_of_units():
     for dtype in updates.DTYPES:
-        problem = Problem(summed_shapes(), dtype)
+        is_whole = SOAK or dtype == torch.float32
+        shapes = summed_shapes() if is_whole else summed_shapes()[1::3]
+        problem = Problem(shapes, dtype)
         check_statistics(problem, with_sums=True, params=problem.params)
         if dtype == torch.float32:
             check_statistics(problem, with_sums=True, params=None)
@@ -652,8 +655,8 @@ def decisions_are_those_of_torch():
 
 def check_decisions(every_shape):
     generator = torch.Generator().manual_seed(0)
-    trials = 32 if SOAK else 13
-    period = 15 if SOAK else 11
+    trials = 32 if SOAK else 8
+    period = 15 if SOAK else 6
     for trial in range(trials):
         is_large = trial % period == 1
         group = random_group(generator)
@@ -804,10 +807,11 @@ def assert_same_runs(options, snapshots_of, make=parameters, tolerance=1e-11):
 @case
 def the_optimizer_takes_the_kernels():
     """With spikes and tensors that come late; the first step too."""
-    in_double = CONFIGURATIONS if SOAK else ("everything but clipping", "everything")
+    in_double = CONFIGURATIONS if SOAK else ("everything",)
+    in_single = ("no warm-up", "global") if SOAK else ("global",)
     for name in in_double:
         check_optimizer(name, torch.float64, 1e-11)
-    for name in ("no warm-up", "global"):
+    for name in in_single:
         check_optimizer(name, torch.float32, 1e-5)
 
 
