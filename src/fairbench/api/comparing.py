@@ -90,7 +90,8 @@ def compare(a: Study | str | Path, b: Study | str | Path) -> Compared:
         raise UsageError(f"{a} is a publication, and the study comes first: fairbench compare {b} {a}")
     is_study = isinstance(b, Study) or Path(b).is_dir()
     if b not in publications and not is_study:
-        raise unknown("directory or publication", str(b), publications)
+        error = unknown("directory or publication", str(b), publications)
+        raise UsageError(f"{error}; to compare optimizers: fairbench run mini --optimizers A,B")
     first = _opened(a)
     if b in publications:
         publication = load_publication(str(b))

@@ -84,7 +84,7 @@ def _named(
             if place.endswith(".py"):
                 check_file(place, f"{kind} {word!r}")
         if name in plans:
-            raise UsageError(f"two {kind}s are called {name!r}; rename one in a suite file")
+            raise UsageError(f"two {kind}s are called {name!r}: name it once, or rename a class of your own")
         if word in known:
             plans[name] = known[word]
         elif ":" in word or word in registered:

@@ -16,8 +16,11 @@ from fairbench.training.text_results import Row, delimited, json_document, json_
 
 OUTPUT = "output.txt"
 """The file with the output of the program, among fairbench's own files of a trial."""
-State = tuple[int, str]
-"""The size of a file and the sha256 of its content."""
+State = tuple[int, str, int]
+"""The size of a file, the sha256 of its content, and the nanosecond in which it was last written.
+
+A program that gives the same numbers writes the same content again: only the time tells that it has written.
+"""
 States = Mapping[str, Sequence[Any]]
 """The `State` of each file at the beginning of an attempt, by its name; a list where it was read from JSON."""
 TABLES = (".csv", ".tsv")
@@ -49,9 +52,10 @@ def pattern_of(files: Iterable[str]) -> str:
     Args:
         files: paths below the folder in which a program runs.
     """
-    for file in sorted(files):
+    tables_first = sorted(files, key=lambda file: (file.endswith(DOCUMENT), file))  # JSON may have only the settings
+    for file in tables_first:
         path = Path(file)
-        if path.suffix in (*TABLES, *LINES, ".wandb") or "tfevents" in path.name:
+        if path.suffix in (*TABLES, *LINES, DOCUMENT, ".wandb") or "tfevents" in path.name:
             folders = ["*" if re.search(r"\d", folder) else folder for folder in path.parent.parts]
             name = "*tfevents*" if "tfevents" in path.name else path.name
             return "/".join([".", *folders, name])
@@ -84,12 +88,12 @@ def result_files(folders: Folders, options: ProgramOptions) -> dict[str, Path]:
 
 def states(files: Mapping[str, Path]) -> dict[str, State]:
     """The state of each file at the beginning of an attempt."""
-    return {name: _state(file.read_bytes()) for name, file in files.items()}
+    return {name: _state(file, file.read_bytes()) for name, file in files.items()}
 
 
-def _state(content: bytes) -> State:
-    """The size and the sha256 of a content."""
-    return len(content), hashlib.sha256(content).hexdigest()
+def _state(file: Path, content: bytes) -> State:
+    """The state of a file with a content."""
+    return len(content), hashlib.sha256(content).hexdigest(), file.stat().st_mtime_ns
 
 
 def end_last_line(file: Path) -> None:
@@ -123,11 +127,11 @@ def rows_of_attempts(
         return rows
     content = file.read_bytes()
     if file.suffix == DOCUMENT:
-        writer = _last_writer(content, before)
+        writer = _last_writer(_state(file, content), before)
         if writer is not None and (ended or content.endswith(b"}")):
             rows[writer] = json_document(name, content.decode(errors="replace"))
         return rows
-    begins = _begins(content, before)
+    begins = _begins(file, content, before)
     names = content.partition(b"\n")[0].decode(errors="replace")
     for index, (begin, end) in enumerate(pairwise([*begins, len(content)])):
         if begin is None:
@@ -141,9 +145,8 @@ def rows_of_attempts(
     return rows
 
 
-def _last_writer(content: bytes, before: Sequence[Sequence[Any] | None]) -> int | None:
-    """The last attempt at whose beginning a file had another content than now, or was missing; None without one."""
-    now = _state(content)
+def _last_writer(now: State, before: Sequence[Sequence[Any] | None]) -> int | None:
+    """The last attempt at whose beginning a file had another state than now, or was missing; None without one."""
     for attempt in reversed(range(len(before))):
         state = before[attempt]
         if state is None or tuple(state) != now:
@@ -160,20 +163,24 @@ def _text_rows(name: str, file: Path, text: str, first_line: int, names: str, op
     return printed(name, text, first_line, options)
 
 
-def _begins(content: bytes, before: Sequence[Sequence[Any] | None]) -> list[int | None]:
+def _begins(file: Path, content: bytes, before: Sequence[Sequence[Any] | None]) -> list[int | None]:
     """The position at which the part of each attempt begins; None for an attempt whose rows were replaced.
 
     An attempt appends to the file, which then still begins with what was there before, or writes it from its beginning.
 
     Args:
+        file: the file.
         content: the content of the file.
         before: the state of the file at the beginning of each attempt; None where there was no file.
     """
     begins: list[int | None] = []
     for state in before:
         begin = 0
-        if state is not None and _state(content[: state[0]]) == tuple(state):
-            begin = state[0]
+        if state is not None:
+            size, digest, time = _state(file, content[: state[0]])
+            is_same_again = size == len(content) and time != state[2]
+            if (size, digest) == (state[0], state[1]) and not is_same_again:
+                begin = size
         if begin == 0:
             begins = [None for _ in begins]
         begins.append(begin)

@@ -24,6 +24,7 @@ from scipy import stats
 
 from fairbench.analysis.audit import AUDIT_CHECKS, audit
 from fairbench.analysis.audit.drift import drift
+from fairbench.arenas.base import ArenaFacts
 from fairbench.common.checks import SEVERITIES, Flag
 from fairbench.optimizers.resolve import resolve_optimizer
 from fairbench.optimizers.spec import OptimizerPlan
@@ -249,6 +250,18 @@ def test_one_seed_that_decides_is_named():
     assert "one seed decides" not in three_settings(ours=[0.60, 0.62, 0.63, 0.40], theirs=theirs)
     # Grubbs' statistic of 0.5, 0.55, 0.5 and -0.01 is 1.4940, his two-sided critical values 1.496 (1%) and 1.481 (5%)
     assert "one seed decides" not in three_settings(ours=[0.60, 0.66, 0.62, 0.10], theirs=theirs)
+
+
+@pytest.mark.parametrize(("own_length", "steps", "named"), [(True, 7, True), (True, 8, False), (False, 8, True)])
+def test_a_program_that_ended_early_is_named(own_length, steps, named):
+    """In 7 of the 10 steps of the other seeds if it trains as long as it always does, otherwise in any fewer."""
+    the_study = study(("vit",), TWO, seeds=SEEDS)
+    facts = ArenaFacts("a program", the_study.suite.facts("vit").metrics, kind="program")
+    program = replace(the_study.suite.arenas["vit"], facts=facts, model={"program": "", "own_length": own_length})
+    the_study = with_suite(the_study, arenas={"vit": program})
+    short = recorded({"result.steps": steps}, stage="final", optimizer="PsiLogic", seed=3)
+    evidence = flags_of(the_study, Records(the_study, short)).get("trials that ended early", "")
+    assert (f"PsiLogic final seed 3 after {steps} of 10" in evidence) == named
 
 
 def test_arms_without_final_trials_are_named():

@@ -281,6 +281,7 @@ def test_a_file_with_results_where_the_program_runs_is_named_by_its_option(tmp_p
     Path("train.py").write_text(
         "from pathlib import Path\n"
         "Path('runs/12-30').mkdir(parents=True)\n"
+        "Path('runs/12-30/args.json').write_text('{}')\n"
         "Path('runs/12-30/metrics.csv').write_text('epoch,val_loss\\n1,0.5\\n')\n"
     )
     command = ["run", "--program", f"{sys.executable} -S train.py", "--variant", "base", "--variant", "x: 1"]

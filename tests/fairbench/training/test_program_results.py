@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import math
+import os
 import struct
 
 import pytest
@@ -63,6 +64,26 @@ def test_a_later_attempt_replaces_what_an_earlier_one_reported(tmp_path):
     assert not found.restarted
     (tmp_path / "metrics.jsonl").write_text(killed + rows(*TRAINED))
     assert read(tmp_path, attempts=attempts).restarted
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("results.json", '{"step": 2, "val_loss": 1.5}'),
+        ("results.csv", "step,val_loss\n2,1.5\n"),
+        ("results.jsonl", '{"step": 2, "val_loss": 1.5}\n'),
+    ],
+)
+def test_a_file_where_the_program_runs_is_of_the_trial_that_wrote_it_also_with_the_same_numbers(tmp_path, name, text):
+    options = ProgramOptions("x", {"loss": "min"}, results=f"./{name}")
+    folders = Folders(tmp_path / "out", works_in=tmp_path)
+    of_another_trial = before(tmp_path, text, name)
+    attempts = ({f"./{name}": of_another_trial[name]},)
+    assert read_reported(folders, options, attempts).values == {}
+    later = (tmp_path / name).stat().st_mtime_ns + 10**9
+    (tmp_path / name).write_text(text)
+    os.utime(tmp_path / name, ns=(later, later))
+    assert read_reported(folders, options, attempts).values == {"val/loss": {2: 1.5}}
 
 
 def test_files_of_two_processes_contradict_each_other_and_those_of_two_attempts_do_not(tmp_path):
