@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from configurations import PER_TENSOR, TOGETHER, assert_same, snapshot
+from configurations import PER_TENSOR, TOGETHER, assert_same, represented, snapshot
 from torch import nn
 
 from psilogic import PsiLogic
@@ -56,7 +56,7 @@ INDEPENDENT_TOGETHER = [name for name in TOGETHER if name in PER_TENSOR]
 @pytest.mark.parametrize(
     ("name", "dtype", "fused"),
     [
-        *product(PER_TENSOR, [torch.float32], [None]),
+        *represented(product(PER_TENSOR, [torch.float32], [None])),
         *product(INDEPENDENT_TOGETHER, [torch.float64], [None]),
         *product(INDEPENDENT_TOGETHER, [torch.float32], [False]),
     ],

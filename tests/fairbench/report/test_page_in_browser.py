@@ -172,7 +172,7 @@ return [...found]
 """
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
 def test_all_text_has_contrast_and_colors_of_the_system_hide_nothing(driver, theme):
     """In forced colors, by the pixels: a swatch has its arm's color, and each cell of the verdicts a frame."""
     show(driver, DESKTOP, theme)
@@ -283,6 +283,7 @@ return small
 """
 
 
+@pytest.mark.soak
 def test_it_is_printed_in_light_as_vectors_and_large_enough_to_read(real):
     show(real, PAPER, "dark")
     real.execute_script("document.querySelectorAll('details').forEach((details) => details.open = false)")

@@ -79,7 +79,10 @@ def no_other_figures(request, monkeypatch):
         monkeypatch.setattr("fairbench.report.study.draw_figures", lambda *_: [])
 
 
-def test_two_reports_of_the_same_records_are_the_same_bytes_without_a_date(tmp_path, figures, usual_figures):
+@pytest.mark.parametrize("forms", ["figures", pytest.param("usual_figures", marks=pytest.mark.soak)])
+def test_two_reports_of_the_same_records_are_the_same_bytes_without_a_date(tmp_path, request, figures, forms):
+    """The vectors in every run; in `make soak` also what matplotlib makes of them."""
+    request.getfixturevalue(forms)
     report = write(tmp_path / "a")
     write(tmp_path / "b")
     assert set(contents(tmp_path / "a")) == FILES

@@ -201,7 +201,13 @@ def test_compiled_trials_compile_model_and_step_and_train_alike(specs, monkeypat
     assert compiled.result.hashes.batches == plain.result.hashes.batches
 
 
-@pytest.mark.parametrize("arena", ARENAS)
+LARGER = ("resnet", "ddpm")
+"""The other two learn by the same loop, and these models are compared with the libraries' bit by bit."""
+
+
+@pytest.mark.parametrize(
+    "arena", [pytest.param(arena, marks=pytest.mark.soak if arena in LARGER else ()) for arena in ARENAS]
+)
 def test_mini_learns_in_every_arena(arena):
     overrides = Overrides(arenas=[arena], optimizers=["PsiLogic"], reference="PsiLogic")
     suite = load_suite("mini", overrides)

@@ -92,7 +92,9 @@ DECIDED = [name for name in CONFIGURATIONS if name not in ROUNDED]
     [
         *product(ROUNDED, [torch.bfloat16]),
         *[pytest.param(name, torch.bfloat16, marks=pytest.mark.soak) for name in DECIDED],
-        *product(TOGETHER, [torch.float32, torch.float16]),
+        *product(TOGETHER, [torch.float32]),
+        ("everything", torch.float16),
+        *[pytest.param(name, torch.float16, marks=pytest.mark.soak) for name in TOGETHER if name != "everything"],
     ],
     ids=str,
 )
