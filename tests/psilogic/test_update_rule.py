@@ -282,7 +282,9 @@ def test_zero_gradients_before_the_first_signal(signal):
     assert acted(decisions)
 
 
-@pytest.mark.parametrize(("signal", "quantum_decay"), [("raw", 0.0), ("relative", 0.0), ("raw", 3.0)])
+@pytest.mark.parametrize(
+    ("signal", "quantum_decay"), [pytest.param("raw", 0.0, marks=pytest.mark.soak), ("relative", 0.0), ("raw", 3.0)]
+)
 def test_state_of_adamw_gets_its_own_warmup(signal, quantum_decay):
     """Moments and step continue; the detector's warm-up starts when the detector does."""
     script = gradients(200, every=12)

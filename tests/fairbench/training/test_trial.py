@@ -176,7 +176,8 @@ def test_the_path_length_of_the_weights_by_hand(specs):
     assert trial(spec).result.path_length == pytest.approx(length, rel=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.soak)])
+@pytest.mark.soak  # psilogic/test_compile.py compiles a step in every run
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_compiled_trials_compile_model_and_step_and_train_alike(specs, monkeypatch, backend):
     """The graphs that `torch.compile` captures run uncompiled, in seconds; compiled code takes half a minute."""
     operations = set()

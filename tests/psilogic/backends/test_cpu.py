@@ -99,7 +99,7 @@ def test_kernels_of_other_sources_are_refused(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["default", "avx2"])
+@pytest.mark.parametrize("capability", ["default", pytest.param("avx2", marks=pytest.mark.soak)])
 def test_the_kernels_of_older_processors(capability):
     """Some of the tests above, in a process in which torch uses only the instructions of such a processor."""
     if capability == CAPABILITY or (capability == "avx2" and CAPABILITY != "avx512"):
