@@ -14,7 +14,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 SOURCES = Path("src/psilogic/backends/cpu/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 FLAGS += ["-Wno-psabi"]  # no vector is an argument of a function that another compiler has compiled
-AVX2 = ["-mavx2", "-mfma"]
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"]
 # The names are those of torch.backends.cpu.get_cpu_capability(), by which psilogic.backends.cpu.kernels loads one.
 CAPABILITIES = {

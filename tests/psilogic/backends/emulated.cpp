@@ -17,7 +17,7 @@ template <class Value> Value read() {
 }
 
 struct Call {
-    Index kernel, itemsize, tensors, entries;
+    Index kernel, dtype, tensors, entries;
 };
 
 using Block = std::vector<double>;  // aligned for every type
@@ -55,6 +55,7 @@ int main() {
         if (is_list) lists.push_back(addresses), table.push_back(reinterpret_cast<Index>(lists.back().data()));
         else table.push_back(blocks ? addresses[0] : 0);
     }
-    (call.itemsize == 2 ? run_for<bfloat16> : call.itemsize == 4 ? run_for<float> : run_for<double>)(call, table);
+    const std::array kernels{run_for<bfloat16>, run_for<float16>, run_for<float>, run_for<double>};  // as in module.cpp
+    kernels[call.dtype](call, table);
     for (std::size_t k = 0; k < sizes.size(); ++k) std::fwrite(memory[k].data(), 1, sizes[k], stdout);
 }

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from itertools import product
 from pathlib import Path
 from zipfile import ZipFile
@@ -42,7 +43,7 @@ CAN_BE_BUILT = IS_SUPPORTED and HAS_HEADERS and shutil.which("c++") is not None
 pytestmark = pytest.mark.skipif(kernels.kernels is None and not CAN_BE_BUILT, reason="nothing here builds the kernels")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", kernels.POSITIONS, ids=str)
 @pytest.mark.parametrize(
     "options",
     [{}, {"betas": (0.0, 0.9)}, {"betas": (0.5, 0.5)}, {"lr": 0.3, "weight_decay": 0.7, "eps": 1e-2}],
@@ -61,6 +62,25 @@ def test_whole_vectors_are_those_of_adamw(options, dtype):
     for p, twin in zip(params, twins, strict=True):
         assert torch.equal(ours.state[p]["exp_avg"], theirs.state[twin]["exp_avg"])
         assert torch.equal(ours.state[p]["exp_avg_sq"], theirs.state[twin]["exp_avg_sq"])
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_every_number_of_float16_is_read_and_rounded_as_by_torch(flushed):
+    """Also where the processor takes denormal numbers of float32 for zero."""
+    numbers = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    runs = []
+    torch.set_flush_denormal(flushed)
+    try:
+        for build_ in (partial(PsiLogic, gamma=0.0), partial(AdamW, fused=True)):
+            p = nn.Parameter(numbers.clone())
+            optimizer = build_([p], lr=1e-2, weight_decay=0.3)
+            for grad in (numbers.flip(0), numbers.roll(1 << 15)):
+                p.grad = grad
+                optimizer.step()
+            runs.append([p.detach(), optimizer.state[p]["exp_avg"], optimizer.state[p]["exp_avg_sq"]])
+    finally:
+        torch.set_flush_denormal(False)
+    torch.testing.assert_close(*runs, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["defaults", *TOGETHER])
@@ -114,7 +134,7 @@ def test_the_kernels_of_older_processors(capability):
 # Sums
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", kernels.POSITIONS, ids=str)
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_sums(threads, dtype, by_rows):
     threads(2)

@@ -47,9 +47,10 @@ class Emulated:
         for name in KERNELS:
             setattr(self, name, partial(self.call, program, name))
 
-    def call(self, program, name, itemsize, threads, n, entries):
+    def call(self, program, name, dtype, threads, n, entries):
         """As a kernel of module.cpp: the table has the address of each array, and that of tensors their addresses."""
         self.called.add(name)
+        itemsize = getattr(torch, kernels.DTYPES[dtype]).itemsize
         kinds = SUMS if name == "row_sums" else UPDATE
         repeated = []  # they must live as long as their addresses
         pointers = []
@@ -68,7 +69,7 @@ class Emulated:
         units = integers(first_integers + 1)
         sizes = {"i": 8 * n, "d": 8 * n, "u": 8 * sum(units), "D": 88 * n, "r": 16}
         blocks = []  # address and size of all memory that the kernel may change
-        message = struct.pack("4q", KERNELS.index(name), itemsize, n, len(kinds))
+        message = struct.pack("4q", KERNELS.index(name), dtype, n, len(kinds))
         for entry, (kind, pointer) in enumerate(zip(kinds, pointers, strict=True)):
             if kind == "T" and pointer:
                 mine = [(at, itemsize * numel) for at, numel in zip(integers(entry), numels, strict=True)]

@@ -20,7 +20,9 @@ from psilogic.tensors.norms import TensorList
 from psilogic.tensors.state import local_states
 from psilogic.warmup import t_warm
 
-DTYPES = frozenset({torch.float32, torch.float64, torch.bfloat16})
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+"""The dtypes of the kernels, in their order."""
+POSITIONS = {getattr(torch, name): position for position, name in enumerate(DTYPES)}
 ROUNDINGS = {"kahan": 1, "stochastic": 2}
 """Kinds of rounding other than to nearest, as `Rounding` in rounding.h."""
 
@@ -90,8 +92,8 @@ def load_kernels() -> Any:
     for capability in (torch.backends.cpu.get_cpu_capability().lower(), "default"):
         with suppress(ImportError):
             module = import_module(f"psilogic.backends.cpu.kernels_{capability}")
-            entries = (tuple(module.SUM_ENTRIES.split()), tuple(module.UPDATE_ENTRIES.split()))
-            if entries != (SumArguments._fields, UpdateArguments._fields):
+            found = [getattr(module, name, "").split() for name in ("DTYPES", "SUM_ENTRIES", "UPDATE_ENTRIES")]
+            if found != [list(DTYPES), list(SumArguments._fields), list(UpdateArguments._fields)]:
                 raise RuntimeError(f"{module.__file__} was compiled from other sources than those here; install again")
             return module
     return None
@@ -103,7 +105,7 @@ kernels = load_kernels()
 def supports(columns: Tensors) -> bool:
     """Whether the kernels can update these tensors, which are on the CPU."""
     on_host = all(all(map(attrgetter("is_cpu"), xs)) for xs in columns)
-    return on_host and have_one_dtype(DTYPES, columns) and ordinary(columns) and can_be_ordered(columns)
+    return on_host and have_one_dtype(POSITIONS, columns) and ordinary(columns) and can_be_ordered(columns)
 
 
 def update_(work: BucketStep, mean: Tensor | None = None, scale: Tensor | None = None) -> None:
@@ -257,7 +259,7 @@ def _note_changes(work: BucketStep) -> None:
 
 
 def call(kernel: Callable[..., int], tensors: TensorList, arguments: Iterable[Any]) -> int:
-    """Call a kernel with the size of an element (it defines the dtype), threads, tensors, and its arguments.
+    """Call a kernel with the position of the tensors' dtype, threads, their number, and its arguments.
 
     A vector or an array is passed as its address, anything but that and None as a number.
     """
@@ -274,4 +276,4 @@ def call(kernel: Callable[..., int], tensors: TensorList, arguments: Iterable[An
             entries.append(vector.data_ptr())
         else:
             entries.append(float(argument))
-    return kernel(tensors[0].itemsize, torch.get_num_threads(), len(tensors), tuple(entries))
+    return kernel(POSITIONS[tensors[0].dtype], torch.get_num_threads(), len(tensors), tuple(entries))

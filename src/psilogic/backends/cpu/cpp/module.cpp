@@ -39,10 +39,12 @@ bool in_memory(Index n, const Index *tensors, const Index *numels) {
     return true;
 }
 
-// Each function gets the size of an element (2 is bfloat16), threads, tensors, and a tuple with the entries of its tables:
+// Each function gets the position of a dtype in DTYPES, threads, tensors, and a tuple with the entries of its tables:
 // the address of an array, a number that all tensors share (a float, which is repeated for each), or None. It runs without
 // Python's global lock, and returns a number.
 template <class Tables> using Kernel = Index (*)(Index, unsigned, const Tables &);
+const char *const DTYPES = "bfloat16 float16 float32 float64";
+template <class Tables> using Kernels = std::array<Kernel<Tables>, 4>;  // in this order
 
 // Fills the table; numbers of all tensors are repeated in `repeated`, which must live as long as the table.
 template <class Tables> bool fill(PyObject *entries, Index n, std::vector<double> &repeated, Tables &tables) {
@@ -67,18 +69,17 @@ template <class Tables> bool fill(PyObject *entries, Index n, std::vector<double
     return !PyErr_Occurred();
 }
 
-template <class Tables>
-PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of_float, Kernel<Tables> of_double) {
-    int itemsize, threads;
+template <class Tables> PyObject *run(PyObject *arguments, const Kernels<Tables> &kernels) {
+    int dtype, threads;
     long long n;
     PyObject *entries;
-    if (!PyArg_ParseTuple(arguments, "iiLO!", &itemsize, &threads, &n, &PyTuple_Type, &entries)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "iiLO!", &dtype, &threads, &n, &PyTuple_Type, &entries)) return nullptr;
     std::vector<double> repeated;
     Tables tables;
     if (!fill(entries, n, repeated, tables)) return nullptr;
     for (const Index *tensors : tables.columns())
         if (tensors && !in_memory(n, tensors, tables.numels)) return nullptr;
-    const auto kernel = itemsize == 2 ? of_bfloat16 : itemsize == 4 ? of_float : of_double;
+    const auto kernel = kernels[dtype];
     bool out_of_memory = false;
     Index result = 0;
     Py_BEGIN_ALLOW_THREADS;
@@ -92,14 +93,18 @@ PyObject *run(PyObject *arguments, Kernel<Tables> of_bfloat16, Kernel<Tables> of
 }
 
 PyObject *py_row_sums(PyObject *, PyObject *arguments) {
-    return run(arguments, any_row_sums<bfloat16>, any_row_sums<float>, any_row_sums<double>);
+    return run<RowTables>(
+        arguments, {any_row_sums<bfloat16>, any_row_sums<float16>, any_row_sums<float>, any_row_sums<double>});
 }
 
 PyObject *py_update(PyObject *, PyObject *arguments) {
-    return run(arguments, decided_update<bfloat16>, decided_update<float>, decided_update<double>);
+    return run<UpdateTables>(
+        arguments, {decided_update<bfloat16>, decided_update<float16>, decided_update<float>, decided_update<double>});
 }
 
-PyObject *py_step(PyObject *, PyObject *arguments) { return run(arguments, step<bfloat16>, step<float>, step<double>); }
+PyObject *py_step(PyObject *, PyObject *arguments) {
+    return run<UpdateTables>(arguments, {step<bfloat16>, step<float16>, step<float>, step<double>});
+}
 
 PyMethodDef methods[] = {
     {"row_sums", py_row_sums, METH_VARARGS, nullptr},
@@ -120,7 +125,8 @@ PyMODINIT_FUNC INIT() {  // PyInit_ and the name of the module, as which setup.p
     }
     PyObject *module = PyModule_Create(&definition);
     if (!module) return nullptr;
-    if (PyModule_AddStringConstant(module, "SUM_ENTRIES", SUM_ENTRIES) < 0 ||
+    if (PyModule_AddStringConstant(module, "DTYPES", DTYPES) < 0 ||
+        PyModule_AddStringConstant(module, "SUM_ENTRIES", SUM_ENTRIES) < 0 ||
         PyModule_AddStringConstant(module, "UPDATE_ENTRIES", UPDATE_ENTRIES) < 0) {
         Py_DECREF(module);
         return nullptr;

@@ -39,6 +39,9 @@ template <class Real> inline Real tanh_of_size(Real g) {
     return (1 - e) / (1 + e);
 }
 
+// Rows shorter than SHORT, of which two or more have BLOCK elements together, are processed side by side.
+const Index BLOCK = 256, SHORT = BLOCK / 2 + 1;
+
 // The numbers that all elements of a tensor, or of a row, share.
 template <class Real> struct Numbers {
     Real keep, quantum_rate, weight1, beta2, weight2, step_size, root2, eps, mean = 0, scale = 1;
@@ -49,6 +52,9 @@ template <class Real> struct Numbers {
 template <class Real> inline Real descent(Real exp_avg, Real exp_avg_sq, const Numbers<Real> &x) {
     return x.step_size * exp_avg / (std::sqrt(exp_avg_sq) / x.root2 + x.eps);
 }
+
+template <bool PROCESSED, bool QUANTUM, class P, class G>
+float update_converted(const P &p, const G *g, float16 *m, float16 *v, Index n, const Numbers<float> &x);
 
 // Returns the sum of the squares of the unprocessed gradients. Multiplications and additions are fused where torch's
 // kernel fuses them, and lerp starts from the nearer end (FAR: the gradient), so that elements equal AdamW's.
@@ -73,8 +79,28 @@ Real update_by_lerp(const P p, const G *g, T *m, T *v, Index n, const Numbers<Re
 
 template <class T, bool PROCESSED, bool QUANTUM, class P, class G, class Real = Computed<T>>
 Real update_elements(const P &p, const G *g, T *m, T *v, Index n, const Numbers<Real> &x) {
+    if constexpr (std::is_same_v<T, float16>) return update_converted<PROCESSED, QUANTUM>(p, g, m, v, n, x);
     return x.far ? update_by_lerp<T, PROCESSED, QUANTUM, true>(p, g, m, v, n, x)
                  : update_by_lerp<T, PROCESSED, QUANTUM, false>(p, g, m, v, n, x);
+}
+
+// Blocks of float16 are converted before and after: one element after the other would take four times as long.
+template <bool PROCESSED, bool QUANTUM, class P, class G>
+float update_converted(const P &p, const G *g, float16 *m, float16 *v, Index n, const Numbers<float> &x) {
+    float squares = 0, params[BLOCK], grads[BLOCK], exp_avgs[BLOCK], exp_avg_sqs[BLOCK];
+    for (Index from = 0; from < n; from += BLOCK) {
+        const Index count = std::min(BLOCK, n - from);
+        convert(p.values + from, params, count);
+        convert(g + from, grads, count);
+        convert(m + from, exp_avgs, count);
+        convert(v + from, exp_avg_sqs, count);
+        const Params<float, NEAREST> in_float(params, nullptr, 0);
+        squares += update_elements<float, PROCESSED, QUANTUM>(in_float, grads, exp_avgs, exp_avg_sqs, count, x);
+        convert(params, p.values + from, count);
+        convert(exp_avgs, m + from, count);
+        convert(exp_avg_sqs, v + from, count);
+    }
+    return squares;
 }
 
 // After an update to p: p plus the descent is the parameter after decay and quantum decay. It loses a share of that, and
@@ -146,9 +172,6 @@ template <class Real> Numbers<Real> numbers(const UpdateTables &tables, Index i)
     x.eps = static_cast<Real>(tables.eps[i]);
     return x;
 }
-
-// Rows shorter than SHORT, of which two or more have BLOCK elements together, are processed side by side.
-const Index BLOCK = 256, SHORT = BLOCK / 2 + 1;
 
 // The processed gradients of at most BLOCK elements from one element of a tensor, whose rows are short. Mean and scale
 // are those of the row of the first element and of the next ones; null for 0 and 1.
