@@ -142,7 +142,7 @@ def finished(tmp_path_factory):
     Its trials are long enough to be killed.
     """
     folder = tmp_path_factory.mktemp("finished")
-    text = TINY.replace("steps = 20", "steps = 30").replace("sweep_steps = 10", "sweep_steps = 15\n")
+    text = TINY.replace("steps = 40", "steps = 30").replace("sweep_steps = 10", "sweep_steps = 15\n")
     for before, after in (
         ("budget = 3\n", ""),
         ("settings = 1", "interim_analyses = [2, 3]"),

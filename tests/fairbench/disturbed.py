@@ -38,7 +38,7 @@ PATIENCE = 300.0
 def suite_text(seeds, steps):
     """The tiny suite with other numbers of final seeds and steps."""
     text = TINY.replace("seeds = [1, 2]", f"seeds = {list(range(1, seeds + 1))}")
-    text = text.replace("steps = 20", f"steps = {steps}")
+    text = text.replace("steps = 40", f"steps = {steps}")
     return text.replace("sweep_steps = 10", f"sweep_steps = {steps}")
 
 

@@ -27,7 +27,7 @@ BY_CHANCE = {
 def audited(tmp_path_factory):
     """Runs the tiny suite with other entries; returns the evidence of each flag."""
     folder = tmp_path_factory.mktemp("audited")
-    tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 20", "steps = 12"))))
+    tiny = load_suite(str(write_tiny(folder, TINY.replace("steps = 40", "steps = 12"))))
 
     def run(**changed):
         slot = DeviceSlot(data_root=str(folder), alone=False)

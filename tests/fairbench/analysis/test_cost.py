@@ -36,7 +36,7 @@ SECONDS = []
 
 
 def test_a_slow_observer_appears_in_no_time(tmp_path, monkeypatch):
-    suite_file = write_tiny(tmp_path, TINY.replace("steps = 20", "steps = 12"))
+    suite_file = write_tiny(tmp_path, TINY.replace("steps = 40", "steps = 12"))
     with (tmp_path / "own_optimizers.py").open("a") as module:
         module.write(OBSERVED)
     monkeypatch.syspath_prepend(tmp_path)

@@ -39,7 +39,7 @@ STEPS = 12
 """No trial of the arenas that the pages define is longer."""
 SEEDS = 3
 """No study has more of them."""
-SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 20", "steps = 6")
+SMALLER = TINY.replace("sweep_steps = 10", "sweep_steps = 6").replace("steps = 40", "steps = 6")
 SMALLER = SMALLER.replace("budget = 3", "budget = 2")
 """What every page gets in place of the suite `mini`."""
 MORE = {
