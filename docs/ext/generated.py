@@ -223,7 +223,7 @@ def _columns(name: str, about: str, own: list[Field]) -> Lines:
 
 def _record_columns() -> list[Field]:
     """The columns of all records, with words in capitals for names that differ between studies."""
-    suite = SimpleNamespace(arenas=["ARENA"], selection="val")
+    suite = SimpleNamespace(arenas=["ARENA"], selected_on="val", decides="test")
     results = SimpleNamespace(study=SimpleNamespace(suite=suite), metrics={"ARENA": ["METRIC"]})
     run = SimpleNamespace(
         cost=SimpleNamespace(seconds={"PHASE": 0.0}),

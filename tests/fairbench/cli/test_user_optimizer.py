@@ -54,7 +54,7 @@ class Stopped(torch.optim.AdamW):
     steps = 0
     def step(self, closure=None):
         self.steps += 1
-        if self.steps == 9 and not pathlib.Path("stopped").exists():
+        if self.steps == 18 and not pathlib.Path("stopped").exists():
             pathlib.Path("stopped").touch()
             os.kill(os.getpid(), signal.SIGTERM)
         return super().step(closure)
@@ -64,7 +64,9 @@ class Stopped(torch.optim.AdamW):
 def test_a_trial_of_a_preview_that_something_else_stops_is_trained_again(tiny_folder):
     (tiny_folder / "stopped.py").write_text(STOPPED)
     plans = {"AdamW": OptimizerPlan(), "Stopped": OptimizerPlan("stopped.py:Stopped")}
-    suite = replace(load_suite("tiny.toml"), optimizers=plans, reference="AdamW")
+    tiny = load_suite("tiny.toml")
+    longer = {"vit": replace(tiny.arenas["vit"], sweep_steps=20)}  # than the first steps, which a preflight takes
+    suite = replace(tiny, optimizers=plans, reference="AdamW", arenas=longer)
     (_, adamw), (_, stopped) = run_preview(suite, [1e-3], [DeviceSlot()])
     assert (tiny_folder / "stopped").exists()
     assert adamw.final("val") == stopped.final("val")

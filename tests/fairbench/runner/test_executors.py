@@ -54,7 +54,7 @@ def run_all(workers, suite, steps=None):
 def user_suite(suite, *names):
     """The suite with these user-defined optimizers only, each with one short trial."""
     plans = {name: OptimizerPlan(factory=f"own_optimizers:{name}", lr=0.01) for name in names}
-    short = {"vit": replace(suite.arenas["vit"], steps=10)}
+    short = {"vit": replace(suite.arenas["vit"], steps=20)}
     once = replace(suite.final, seeds=[1])
     return replace(suite, optimizers=plans, reference=names[0], arenas=short, final=once)
 
@@ -126,7 +126,7 @@ SPEC = "importlib.util.spec_from_file_location('c.kernel', 'late_helper.py')"
 
 
 class End(NamedTuple):
-    """What an optimizer does in its fifth step, with type and text of the error in its record; empty for none."""
+    """What an optimizer does after a preflight, with type and text of the error in its record; empty for none."""
 
     does: str
     error: str = ""
@@ -153,7 +153,7 @@ class Name(Signs):
 
     def step(self, closure=None):
         self.steps += 1
-        if self.steps == 5:
+        if self.steps == 18:
             act
         return super().step(closure)
 """
