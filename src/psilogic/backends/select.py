@@ -134,10 +134,11 @@ def _in_memory(work: BucketStep, admitted: list[Backend]) -> list[BucketStep]:
             by_name[name] = [state[name] for state in work.states]
         refuse_released(by_name)
     count = len(columns.params)
-    are_each_alone = len(set(work.addresses[:count])) == count
-    members_of_turns = [] if are_each_alone else turns(work.addresses[:count])
-    if len(members_of_turns) > 1:
-        return _in_turns(work, members_of_turns, admitted)
+    addresses_of_params = work.addresses[:count]
+    if len(set(addresses_of_params)) < count:  # most steps have no address twice
+        members_of_turns = turns(addresses_of_params)
+        if len(members_of_turns) > 1:
+            return _in_turns(work, members_of_turns, admitted)
     if have_memory:
         cache.addresses = work.addresses
         cache.scalar_addresses = work.scalar_addresses
@@ -154,7 +155,8 @@ def _in_turns(work: BucketStep, members_of_turns: list[list[int]], admitted: lis
         work.addresses = None
         others = [backend for backend in admitted if not backend.in_memory]
         other = _first(others, columns, work.bucket.by_rows)
-        return _split(work, [_part(other, work.owned, columns, list(range(len(columns.params))))])
+        every = list(range(len(columns.params)))
+        return _split(work, [_part(other, work.owned, columns, every)])
     parts = [_part(work.backend, work.owned, columns, members) for members in members_of_turns]
     works: list[BucketStep] = []
     for turn in _split(work, parts):
